@@ -57,7 +57,7 @@ def imported_packages(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def distributions_of(package: str) -> set[str]:
-    """Return the canonical names of the distributions that provide `package`; its own name where it is not installed."""
+    """Return the canonical names of the distributions that provide `package`, or its own name where none is."""
     return {canonicalize_name(name) for name in importlib.metadata.packages_distributions().get(package, [package])}
 
 
