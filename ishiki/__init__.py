@@ -1,0 +1,1 @@
+"""Ishiki: a runtime for chat minds."""

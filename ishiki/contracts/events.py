@@ -1,0 +1,277 @@
+"""The facts of a chat: what a custom message of the log holds. Platform differences have ended before this.
+
+Source: specification, event and message types; `is_self` is ours. `from_data` never raises: the log may have been
+written by another version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from ishiki.jsonvalue import JsonObject, JsonValue, read_array, read_int, read_object, read_str
+
+__all__ = [
+    "ATTACHMENT",
+    "MESSAGE_CREATED",
+    "MESSAGE_DELETED",
+    "TOOLS_CATALOG",
+    "Attachment",
+    "AttachmentItem",
+    "ChannelRef",
+    "ChatEvent",
+    "MessageCreated",
+    "MessageDeleted",
+    "Quote",
+    "User",
+]
+
+MESSAGE_CREATED = "ishiki.message.created"
+MESSAGE_DELETED = "ishiki.message.deleted"
+ATTACHMENT = "ishiki.attachment"
+TOOLS_CATALOG = "ishiki.tools.catalog"
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelRef:
+    """The address of a channel."""
+
+    sid: str
+    """The account: `<platform>:<self_id>`, such as `onebot:10001`; only ever compared."""
+    channel_id: str
+    """`group:<id>` or `private:<id>`."""
+
+    def __str__(self) -> str:
+        """Return `<sid>/<channel_id>`, as log lines show it."""
+        return f"{self.sid}/{self.channel_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Somebody, as he was called when he spoke."""
+
+    id: str
+    name: str = ""
+    """Empty where the platform gave none."""
+
+    def to_data(self) -> dict[str, JsonValue]:
+        """Return the log's form."""
+        return {"id": self.id, "name": self.name} if self.name else {"id": self.id}
+
+    @classmethod
+    def from_data(cls, data: JsonObject) -> User:
+        """Read the log's form."""
+        return cls(read_str(data, "id"), read_str(data, "name"))
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """The message that another one quotes, as far as it is known."""
+
+    id: str
+    content: str = ""
+    """Element markup; empty where the message could not be had."""
+    user: User | None = None
+
+    def to_data(self) -> dict[str, JsonValue]:
+        """Return the log's form."""
+        out: dict[str, JsonValue] = {"id": self.id}
+        if self.content:
+            out["content"] = self.content
+        if self.user is not None:
+            out["user"] = self.user.to_data()
+        return out
+
+    @classmethod
+    def from_data(cls, data: JsonObject) -> Quote:
+        """Read the log's form."""
+        user = read_object(data, "user")
+        return cls(read_str(data, "id"), read_str(data, "content"), User.from_data(user) if user else None)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageCreated:
+    """Somebody said something."""
+
+    timestamp: int
+    """Epoch milliseconds, as the platform dates it."""
+    platform: str
+    self_id: str
+    channel_id: str
+    message_id: str
+    """Empty where the platform gave no usable id; then nothing can quote it and nothing is a duplicate of it."""
+    content: str
+    """Element markup (`ishiki.content`)."""
+    is_direct: bool
+    user: User
+    guild_id: str = ""
+    quote: Quote | None = None
+    is_self: bool = False
+    """Said by the account itself, outside this process: the mind's own words, nothing to react to."""
+
+    @property
+    def channel(self) -> ChannelRef:
+        """Where it was said."""
+        return ChannelRef(f"{self.platform}:{self.self_id}", self.channel_id)
+
+    def to_data(self) -> dict[str, JsonValue]:
+        """Return the log's form."""
+        out: dict[str, JsonValue] = {
+            "timestamp": self.timestamp,
+            "platform": self.platform,
+            "selfId": self.self_id,
+            "channelId": self.channel_id,
+            "isDirect": self.is_direct,
+            "messageId": self.message_id,
+            "content": self.content,
+            "user": self.user.to_data(),
+        }
+        if self.guild_id:
+            out["guildId"] = self.guild_id
+        if self.quote is not None:
+            out["quote"] = self.quote.to_data()
+        if self.is_self:
+            out["self"] = True
+        return out
+
+    @classmethod
+    def from_data(cls, data: JsonObject) -> MessageCreated:
+        """Read the log's form."""
+        channel_id = read_str(data, "channelId")
+        quote = read_object(data, "quote")
+        return cls(
+            timestamp=read_int(data, "timestamp"),
+            platform=read_str(data, "platform"),
+            self_id=read_str(data, "selfId"),
+            channel_id=channel_id,
+            message_id=read_str(data, "messageId"),
+            content=read_str(data, "content"),
+            is_direct=data.get("isDirect") is True or channel_id.startswith("private:"),
+            user=User.from_data(read_object(data, "user")),
+            guild_id=read_str(data, "guildId"),
+            quote=Quote.from_data(quote) if quote else None,
+            is_self=data.get("self") is True,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MessageDeleted:
+    """A message was recalled."""
+
+    timestamp: int
+    platform: str
+    self_id: str
+    channel_id: str
+    message_id: str
+    user_id: str = ""
+    """Author of the recalled message; empty where unknown."""
+    operator_id: str = ""
+    """Who recalled it; empty where unknown."""
+
+    @property
+    def channel(self) -> ChannelRef:
+        """Where it was recalled."""
+        return ChannelRef(f"{self.platform}:{self.self_id}", self.channel_id)
+
+    def to_data(self) -> dict[str, JsonValue]:
+        """Return the log's form."""
+        out: dict[str, JsonValue] = {
+            "timestamp": self.timestamp,
+            "platform": self.platform,
+            "selfId": self.self_id,
+            "channelId": self.channel_id,
+            "messageId": self.message_id,
+        }
+        if self.user_id:
+            out["userId"] = self.user_id
+        if self.operator_id:
+            out["operatorId"] = self.operator_id
+        return out
+
+    @classmethod
+    def from_data(cls, data: JsonObject) -> MessageDeleted:
+        """Read the log's form."""
+        return cls(
+            timestamp=read_int(data, "timestamp"),
+            platform=read_str(data, "platform"),
+            self_id=read_str(data, "selfId"),
+            channel_id=read_str(data, "channelId"),
+            message_id=read_str(data, "messageId"),
+            user_id=read_str(data, "userId"),
+            operator_id=read_str(data, "operatorId"),
+        )
+
+
+ChatEvent: TypeAlias = MessageCreated | MessageDeleted
+"""What a platform delivers."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttachmentItem:
+    """One piece of media."""
+
+    url: str
+    """A resource URL of the runtime, such as `asset://…`."""
+    media_type: str
+    """May be a wildcard such as `image/*` as long as nobody has seen the bytes."""
+    filename: str = ""
+    byte_length: int | None = None
+    width: int | None = None
+    height: int | None = None
+
+    def to_data(self) -> dict[str, JsonValue]:
+        """Return the log's form."""
+        out: dict[str, JsonValue] = {"url": self.url, "mediaType": self.media_type}
+        if self.filename:
+            out["filename"] = self.filename
+        sizes = (("byteLength", self.byte_length), ("width", self.width), ("height", self.height))
+        out.update({key: value for key, value in sizes if value is not None})
+        return out
+
+    @classmethod
+    def from_data(cls, data: JsonObject) -> AttachmentItem:
+        """Read the log's form."""
+        sizes = [data.get(key) for key in ("byteLength", "width", "height")]
+        byte_length, width, height = (value if isinstance(value, int) else None for value in sizes)
+        return cls(read_str(data, "url"), read_str(data, "mediaType"), read_str(data, "filename"), byte_length, width, height)
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """Media that belong to a platform message or to a tool's result; stored right behind it."""
+
+    source: Literal["platform", "tool"]
+    items: Sequence[AttachmentItem] = field(default_factory=tuple[AttachmentItem, ...])
+    channel: ChannelRef | None = None
+    """Of a platform message."""
+    message_id: str = ""
+    """Of a platform message."""
+    tool_name: str = ""
+    tool_call_id: str = ""
+
+    def to_data(self) -> dict[str, JsonValue]:
+        """Return the log's form."""
+        items: JsonValue = [item.to_data() for item in self.items]
+        if self.source == "tool" or self.channel is None:
+            return {"source": "tool", "toolName": self.tool_name, "toolCallId": self.tool_call_id, "items": items}
+        platform, _, self_id = self.channel.sid.partition(":")
+        return {
+            "source": "platform",
+            "platform": platform,
+            "selfId": self_id,
+            "channelId": self.channel.channel_id,
+            "messageId": self.message_id,
+            "items": items,
+        }
+
+    @classmethod
+    def from_data(cls, data: JsonObject) -> Attachment:
+        """Read the log's form."""
+        raw = [item for item in read_array(data, "items") if isinstance(item, dict)]
+        items = tuple(AttachmentItem.from_data(item) for item in raw)
+        if data.get("source") == "platform":
+            sid = f"{read_str(data, 'platform')}:{read_str(data, 'selfId')}"
+            channel = ChannelRef(sid, read_str(data, "channelId"))
+            return cls("platform", items, channel=channel, message_id=read_str(data, "messageId"))
+        return cls("tool", items, tool_name=read_str(data, "toolName"), tool_call_id=read_str(data, "toolCallId"))

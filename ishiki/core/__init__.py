@@ -1,0 +1,1 @@
+"""The agent loop. Knows no platform, vendor, file or YAML."""

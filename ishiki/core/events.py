@@ -1,0 +1,218 @@
+"""What an agent tells its feed. Topic `agent`: `AgentEvent`. Topic `stream`: `StreamEvent`.
+
+`type` is the event's name in logs, on disk and in listeners' filters. Only the four turn events `turn.start`,
+`turn.done`, `turn.failed` and `turn.aborted` are stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from ishiki.core.entries import Entry
+from ishiki.core.messages import FinishReason, Message, Usage
+from ishiki.core.model import ModelPart
+from ishiki.jsonvalue import JsonObject, JsonValue
+
+__all__ = [
+    "AgentEvent",
+    "AgentInit",
+    "AgentStop",
+    "ErrorInfo",
+    "MessageAppended",
+    "StreamEvent",
+    "ToolBlocked",
+    "ToolDone",
+    "ToolFailed",
+    "ToolStart",
+    "TurnAborted",
+    "TurnDone",
+    "TurnFailed",
+    "TurnQueued",
+    "TurnStart",
+    "TurnStep",
+    "event_data",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorInfo:
+    """An error as it is stored and shown to an operator: redacted, never for a chat."""
+
+    name: str
+    message: str
+    code: str = ""
+
+    @classmethod
+    def of(cls, error: BaseException) -> ErrorInfo:
+        """Describe `error`."""
+        code: object = getattr(error, "code", "")
+        return cls(type(error).__name__, str(error), code if isinstance(code, str) else "")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentInit:
+    """The agent is ready: its plugins are initialised."""
+
+    type: Literal["agent.init"] = "agent.init"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStop:
+    """The agent has stopped; the last event."""
+
+    type: Literal["agent.stop"] = "agent.stop"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnQueued:
+    """A turn was created."""
+
+    turn_id: str
+    type: Literal["turn.queued"] = "turn.queued"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStart:
+    """A turn begins."""
+
+    turn_id: str
+    type: Literal["turn.start"] = "turn.start"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStep:
+    """A step's batch is in the log, and so is what joined it."""
+
+    turn_id: str
+    step: int
+    usage: Usage
+    finish_reason: FinishReason
+    type: Literal["turn.step"] = "turn.step"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnDone:
+    """A turn ended by itself. `usage` is that of its last step, since every step sends the prefix again."""
+
+    turn_id: str
+    usage: Usage | None = None
+    type: Literal["turn.done"] = "turn.done"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFailed:
+    """A turn ended by an error."""
+
+    turn_id: str
+    error: ErrorInfo
+    type: Literal["turn.failed"] = "turn.failed"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnAborted:
+    """A turn was interrupted."""
+
+    turn_id: str
+    reason: str
+    type: Literal["turn.aborted"] = "turn.aborted"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStart:
+    """A tool call is about to run."""
+
+    turn_id: str
+    tool_name: str
+    tool_call_id: str
+    args: JsonValue
+    type: Literal["tool.start"] = "tool.start"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDone:
+    """A tool call returned."""
+
+    turn_id: str
+    tool_name: str
+    tool_call_id: str
+    result: JsonValue
+    type: Literal["tool.done"] = "tool.done"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFailed:
+    """A tool call raised, timed out, or was never run because its input did not fit."""
+
+    turn_id: str
+    tool_name: str
+    tool_call_id: str
+    args: JsonValue
+    error: ErrorInfo
+    type: Literal["tool.failed"] = "tool.failed"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolBlocked:
+    """A plugin forbade a tool call."""
+
+    turn_id: str
+    tool_name: str
+    tool_call_id: str
+    reason: str
+    type: Literal["tool.blocked"] = "tool.blocked"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageAppended:
+    """A message is in the log and in the window. One for each message of every role, in history order."""
+
+    message: Message
+    entry: Entry
+    is_stale: bool = False
+    """The fact is older than `stale_after`: nothing may wake on it."""
+    is_self: bool = False
+    """The mind's own account said it, or another account of ours: nothing may wake on it."""
+    type: Literal["message.appended"] = "message.appended"
+
+
+AgentEvent: TypeAlias = (
+    AgentInit
+    | AgentStop
+    | TurnQueued
+    | TurnStart
+    | TurnStep
+    | TurnDone
+    | TurnFailed
+    | TurnAborted
+    | ToolStart
+    | ToolDone
+    | ToolFailed
+    | ToolBlocked
+    | MessageAppended
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEvent:
+    """One model part as it arrived."""
+
+    turn_id: str
+    step: int
+    part: ModelPart
+    type: Literal["stream.part"] = field(default="stream.part")
+
+
+def event_data(event: TurnStart | TurnDone | TurnFailed | TurnAborted) -> JsonObject:
+    """Return a stored event as its entry's data, in the log's field names."""
+    out: dict[str, JsonValue] = {"type": event.type, "turnId": event.turn_id}
+    match event:
+        case TurnDone(usage=Usage() as usage):
+            out["usage"] = {"inputTokens": usage.input_tokens, "outputTokens": usage.output_tokens}
+        case TurnFailed(error=error):
+            out["error"] = {"name": error.name, "message": error.message, "code": error.code}
+        case TurnAborted(reason=reason):
+            out["reason"] = reason
+        case _:
+            pass
+    return out
