@@ -88,7 +88,7 @@ class ConfigError(IshikiError):
         code: str | None = None,
     ) -> None:
         """Compose the text from the place and `problem`."""
-        place = str(file) if file is not None else ""
+        place = "" if file is None and line is None else str(file or "<text>")
         if line is not None:
             place += f":{line}" + (f":{column}" if column is not None else "")
         super().__init__(": ".join(part for part in (place, key, problem) if part), code=code)
@@ -162,7 +162,9 @@ class ToolConflictError(AgentError):
 
     def __init__(self, tool_name: str, owners: tuple[str, str]) -> None:
         """Name the tool and both owners."""
-        super().__init__(f"Tool conflict: {tool_name!r} is contributed by {owners[0]} and by {owners[1]}; rename or disable one")
+        super().__init__(
+            f"Tool conflict: {tool_name!r} is contributed by {owners[0]} and by {owners[1]}; rename or disable one"
+        )
         self.tool_name = tool_name
         self.owners = owners
 
