@@ -6,26 +6,72 @@ comes from outside (a platform, a model, a file written by another version).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import date, time
+from enum import Enum
+from typing import TypeAlias, cast
 
-__all__ = ["JsonObject", "JsonValue", "is_array", "is_object", "read_array", "read_bool", "read_int", "read_object", "read_str"]
+__all__ = [
+    "JsonObject",
+    "JsonValue",
+    "normalise",
+    "read_array",
+    "read_bool",
+    "read_int",
+    "read_object",
+    "read_str",
+    "without_surrogates",
+]
 
-JsonValue: TypeAlias = "None | bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue]"
+JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 """Any decoded JSON value. Read-only by type: whoever needs to change it makes a copy."""
 
 JsonObject: TypeAlias = "Mapping[str, JsonValue]"
 """A decoded JSON object."""
 
 
-def is_object(value: JsonValue) -> bool:
-    """Return whether `value` is a JSON object."""
-    return isinstance(value, Mapping)
+def without_surrogates(text: str) -> str:
+    """Return `text` with every surrogate that is half of nothing as U+FFFD; such text cannot be written as UTF-8."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
-def is_array(value: JsonValue) -> bool:
-    """Return whether `value` is a JSON array (a string is none)."""
-    return isinstance(value, Sequence) and not isinstance(value, str)
+def normalise(value: object) -> JsonValue:
+    """Return `value` as JSON, or raise: what a tool returned has to survive being written and read.
+
+    Mappings with text keys, lists, tuples, sets, dates (ISO 8601), enums and dataclasses are taken; a number that JSON
+    does not have (NaN, infinity) becomes null, a lone surrogate becomes U+FFFD.
+
+    Raises:
+        TypeError: something in it has no JSON form; the text names its type.
+    """
+    match value:
+        case None | bool() | int():
+            return value
+        case str():
+            return without_surrogates(value)
+        case float():
+            return value if math.isfinite(value) else None
+        case Mapping():
+            items = cast("Mapping[object, object]", value).items()
+            return {key if isinstance(key, str) else str(key): normalise(item) for key, item in items}
+        case list() | tuple() | set() | frozenset():
+            return [normalise(item) for item in cast("Iterable[object]", value)]
+        case Enum():
+            return normalise(value.value)
+        case date() | time():
+            return value.isoformat()
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return {item.name: normalise(getattr(value, item.name)) for item in fields(value)}
+        case _:
+            raise TypeError(f"a value of type {type(value).__name__} has no JSON form")
 
 
 def read_object(data: JsonObject, key: str) -> JsonObject:

@@ -99,8 +99,10 @@ class ToolcallEngineInstance(ABC):
         """Return what rewrites calls, or None to leave the model as it is."""
 
     def wrap(self, model: LanguageModel) -> LanguageModel:
-        """Return the model that the agent asks. Called once per runtime; `model` stands for whatever the profile names
-        at the time of each call and must not be changed. Override it to orchestrate several calls or models.
+        """Return the model that the agent asks. Called once per runtime.
+
+        `model` stands for whatever the profile names at the time of each call, and must not be changed. Override this
+        to orchestrate several calls or models.
         """
         middleware = self.middleware()
         return model if middleware is None else _MiddlewareModel(model, middleware)

@@ -234,7 +234,9 @@ class AttachmentItem:
         """Read the log's form."""
         sizes = [data.get(key) for key in ("byteLength", "width", "height")]
         byte_length, width, height = (value if isinstance(value, int) else None for value in sizes)
-        return cls(read_str(data, "url"), read_str(data, "mediaType"), read_str(data, "filename"), byte_length, width, height)
+        return cls(
+            read_str(data, "url"), read_str(data, "mediaType"), read_str(data, "filename"), byte_length, width, height
+        )
 
 
 @dataclass(frozen=True, slots=True)

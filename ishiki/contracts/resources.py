@@ -73,7 +73,7 @@ class FilePayload:
     size: int
     filename: str = ""
     immutable: bool = False
-    """True: the content behind the URL never changes, so the URL may stand in the history. False: it is snapshot first."""
+    """True: what stands behind the URL never changes, so the history may hold the URL. Else it is snapshot first."""
     type: Literal["file"] = "file"
 
 
@@ -116,7 +116,7 @@ class FileStat:
 
 
 class ResourceFileSystem(Protocol):
-    """A file system that is not the host's, such as a sandbox's. A host path must never be taken for one of its paths."""
+    """A file system other than the host's, such as a sandbox's. A host path is never one of its paths."""
 
     async def read_file_buffer(self, path: str) -> bytes:
         """Return a file's bytes."""

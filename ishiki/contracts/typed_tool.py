@@ -1,4 +1,4 @@
-"""`@tool`: a typed function becomes a `Tool`; its schemas come from its annotations, its description from its docstring."""
+"""`@tool`: a typed function becomes a `Tool`. Annotations make its schemas, the docstring its description."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ def _make(function: ToolFunction, name: str, description: str, sequential: bool)
         if hints[parameter.name] is ToolContext:
             context_name = parameter.name
             continue
-        default: FieldInfo = Field() if parameter.default is inspect.Parameter.empty else Field(default=parameter.default)
+        default: FieldInfo = (
+            Field() if parameter.default is inspect.Parameter.empty else Field(default=parameter.default)
+        )
         fields[parameter.name] = (hints[parameter.name], default)
     # "_input": pydantic puts the model's name into the schema's title only, which is dropped below.
     model = create_model(f"{own_name}_input", __config__=ConfigDict(extra="forbid"), **fields)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from ishiki.core.messages import (
     AssistantMessage,
@@ -81,7 +81,7 @@ class Entry:
     @property
     def json_data(self) -> JsonObject:
         """The data of a non-message entry; empty for a message."""
-        return {} if isinstance(self.data, _MESSAGE_TYPES) else cast("JsonObject", self.data)
+        return {} if isinstance(self.data, _MESSAGE_TYPES) else self.data
 
 
 def message_entry(message: Message, *, timestamp: int, turn_id: str | None = None, step: int | None = None) -> Entry:

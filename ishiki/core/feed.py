@@ -79,7 +79,7 @@ class AgentFeed:
                 self._count_failure(topic, subscription)
                 continue
             if inspect.isawaitable(result):
-                unfinished.append((subscription, cast("Awaitable[None]", result)))
+                unfinished.append((subscription, result))
             else:
                 subscription.failures = 0
         if len(unfinished) == 1:

@@ -10,7 +10,7 @@ import base64
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from ishiki.jsonvalue import JsonObject, JsonValue, read_array, read_int, read_object, read_str
 
@@ -286,13 +286,9 @@ def _assistant_content(data: JsonObject) -> Sequence[AssistantPart]:
 
 
 def _finish_reason(value: JsonValue) -> FinishReason | None:
-    match value:
-        case "stop" | "tool-calls" | "length" | "content-filter" | "error" | "other":
-            return value
-        case None:
-            return None
-        case _:
-            return "other"
+    if value is None:
+        return None
+    return next((reason for reason in get_args(FinishReason) if reason == value), "other")
 
 
 def _usage_to_json(usage: Usage) -> dict[str, JsonValue]:
@@ -390,13 +386,10 @@ def _part_from_json(data: JsonObject) -> AssistantPart:
 
 
 def _output_from_json(data: JsonObject) -> ToolOutput:
-    match data.get("type"):
-        case "text" | "json" | "error-text" | "error-json" | "content" as kind:
-            return ToolOutput(kind, data.get("value"))
-        case "execution-denied":
-            return ToolOutput("execution-denied", data.get("reason"))
-        case _:
-            return ToolOutput("json", data)
+    kind: ToolOutputType | None = next((name for name in get_args(ToolOutputType) if name == data.get("type")), None)
+    if kind is None:
+        return ToolOutput("json", data)
+    return ToolOutput(kind, data.get("reason" if kind == "execution-denied" else "value"))
 
 
 def file_data_url(part: FilePart) -> str:

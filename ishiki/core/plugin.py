@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from ishiki.core.entries import Entry
-from ishiki.core.messages import AssistantMessage, CustomMessage, FinishReason, Message, ModelMessage, ToolMessage, Usage
+from ishiki.core.messages import (
+    AssistantMessage,
+    CustomMessage,
+    FinishReason,
+    Message,
+    ModelMessage,
+    ToolMessage,
+    Usage,
+)
 from ishiki.core.model import ModelSettings, ToolChoice
 from ishiki.core.signal import CancelSignal
 from ishiki.core.tool import ToolSet
@@ -43,6 +51,8 @@ class ContextRequest:
 
     turn_id: str
     signal: CancelSignal
+    budget_scale: float = 1.0
+    """Below 1 when a model has just said that the request was too long: the engine's budget is to shrink by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +144,7 @@ class AgentPlugin:
     enforce: ClassVar[Literal["pre", "post"] | None] = None
 
     def init(self, agent: Agent) -> Awaitable[None] | None:
-        """Called once before the first use. Raising stops those already initialised, in reverse, and fails the start."""
+        """Called once before the first use. Raising stops those initialised before, and fails the start."""
 
     def stop(self) -> Awaitable[None] | None:
         """Called once at the end, in reverse order. Raising is logged."""
@@ -197,5 +207,3 @@ def ordered_plugins(plugins: Sequence[AgentPlugin]) -> Sequence[AgentPlugin]:
     """Return `plugins` as they run: `pre`, unmarked, `post`, stable inside each."""
     rank: Mapping[str | None, int] = {"pre": 0, None: 1, "post": 2}
     return sorted(plugins, key=lambda plugin: rank[plugin.enforce])
-
-

@@ -15,7 +15,9 @@ logger = logging.getLogger(__name__)
 
 
 class CancelSignal:
-    """Set once, never reset. Work inside a task is cancelled by its scope; this is for a thread, a callback, a child process.
+    """Set once, never reset.
+
+    Work inside a task is cancelled by its scope; this is for a thread, a callback, a child process.
 
     Attributes:
         reason: why it was cancelled, or None as long as it is not.

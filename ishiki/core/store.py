@@ -24,7 +24,7 @@ class EntryStore(Protocol):
         ...
 
     def window(self) -> Sequence[Entry]:
-        """Return the newest entries in history order (`place_joined` applied). Owned by the store; not to be changed."""
+        """Return the newest entries in history order (`place_joined` applied). The store's own; not to be changed."""
         ...
 
     def history(self, *, before: str | None = None) -> AsyncIterator[Entry]:

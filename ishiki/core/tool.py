@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ishiki.core.clock import Clock
-from ishiki.core.entries import Entry
 from ishiki.core.messages import ModelMessage, ToolOutput
 from ishiki.core.signal import CancelSignal
 from ishiki.jsonvalue import JsonObject, JsonValue
@@ -34,7 +33,7 @@ class ToolContext:
 
 
 ToolExecute: TypeAlias = "Callable[[JsonObject, ToolContext], Awaitable[JsonValue] | JsonValue]"
-"""Runs the call. The input has passed the tool's schema. Raising `ToolError` tells the model; so does any other error."""
+"""Runs the call. The input has passed the tool's schema. Whatever it raises, the model is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +62,8 @@ class Tool:
     """How the result is written for the model; by default text as text, anything else as JSON."""
     sequential: bool = False
     """True for calls whose order matters: they run one after another in call order, beside the concurrent ones."""
+    limit_s: float | None = None
+    """Seconds after which a run is cancelled and answered as timed out; None: the runtime's own limit."""
     name: str = ""
     """Used where tools come as a list; in a mapping the key counts."""
 

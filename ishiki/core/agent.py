@@ -1,0 +1,317 @@
+"""`Agent`: the loop's public face. It owns one log, one feed and one queue of turns, and knows nothing of chat.
+
+An agent is served by one task (`serve`), which its owner starts; every other method only asks and returns at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+
+import anyio
+from anyio.abc import TaskStatus
+
+from ishiki.core.clock import Clock, SystemClock
+from ishiki.core.disposer import resolved
+from ishiki.core.entries import Entry, message_entry
+from ishiki.core.events import (
+    AgentEvent,
+    AgentInit,
+    AgentStop,
+    MessageAppended,
+    TurnAborted,
+    TurnDone,
+    TurnFailed,
+    TurnQueued,
+)
+from ishiki.core.feed import AgentFeed
+from ishiki.core.inbox import IfBusy, Inbox
+from ishiki.core.journal import Journal, Receipt
+from ishiki.core.messages import Message
+from ishiki.core.model import LanguageModel
+from ishiki.core.plugin import AgentPlugin, ordered_plugins, overrides
+from ishiki.core.state import AgentState
+from ishiki.core.store import EntryStore
+from ishiki.core.turn import TurnLimits, TurnRunner
+
+__all__ = ["Agent"]
+
+logger = logging.getLogger(__name__)
+
+
+class Agent:
+    """One mind's loop: facts in, turns out.
+
+    Attributes:
+        id: whose it is, for logs and accounting.
+        feed: its events.
+        store: its entries; append only through the agent.
+        state: a small versioned object that survives restarts.
+    """
+
+    def __init__(
+        self,
+        agent_id: str,
+        *,
+        model: LanguageModel,
+        store: EntryStore,
+        plugins: Sequence[AgentPlugin] = (),
+        limits: TurnLimits | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Make an agent; nothing runs before `serve`.
+
+        Args:
+            agent_id: whose it is.
+            model: who answers; `set_model` changes it.
+            store: an open store; the agent is its only writer.
+            plugins: hooks, in order of registration.
+            limits: how long a turn waits for others.
+            clock: time; the system's by default.
+        """
+        limits = limits or TurnLimits()
+        self.id = agent_id
+        self.store = store
+        self.feed = AgentFeed(listener_limit_s=limits.hook_s)
+        self._clock = clock or SystemClock()
+        self._inbox = Inbox()
+        self._journal = Journal(store, self.feed, self._inbox, self._clock)
+        self._plugins = ordered_plugins(plugins)
+        self._append_hooks = [plugin for plugin in self._plugins if overrides(plugin, "on_append")]
+        self.state = AgentState(store.window(), self._store_entries, self._clock)
+        self._runner = TurnRunner(
+            agent_id, model, store, self._journal, self._inbox, self.feed, self._plugins, limits, self._clock
+        )
+        self._work = anyio.Event()
+        self._idle = anyio.Event()
+        self._idle.set()
+        self._stopped = anyio.Event()
+        self._is_serving = False
+
+    @property
+    def model(self) -> LanguageModel:
+        """Who answers the next step."""
+        return self._runner.model
+
+    @property
+    def active_turn_id(self) -> str | None:
+        """The running turn, or None."""
+        return self._inbox.active_turn_id
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the store refuses to be written at the moment."""
+        return self._journal.is_blocked
+
+    def set_model(self, model: LanguageModel) -> None:
+        """Let `model` answer from the next step on."""
+        self._runner.model = model
+
+    def send(
+        self,
+        message: Message | Sequence[Message],
+        *,
+        trigger: bool = True,
+        if_busy: IfBusy = "defer",
+        is_stale: bool = False,
+        is_self: bool = False,
+    ) -> str | None:
+        """Submit one message, or several that belong together, and return at once.
+
+        Args:
+            message: several are appended as one batch.
+            trigger: whether it starts a turn.
+            if_busy: what happens while a turn runs: `join` it, `defer` to behind it, or `reject`.
+            is_stale: announced with the messages: too old to wake on.
+            is_self: announced with the messages: the mind's own words.
+
+        Returns:
+            The id of the turn that it starts or triggers, or None for a mere record.
+
+        Raises:
+            AgentStoppedError: the agent is stopping.
+            AgentBusyError: `trigger` and `reject` while a turn runs.
+        """
+        turn_id, _ = self.submit(message, trigger=trigger, if_busy=if_busy, is_stale=is_stale, is_self=is_self)
+        return turn_id
+
+    def submit(
+        self,
+        message: Message | Sequence[Message],
+        *,
+        trigger: bool = False,
+        if_busy: IfBusy = "join",
+        is_stale: bool = False,
+        is_self: bool = False,
+    ) -> tuple[str | None, Receipt | None]:
+        """Do as `send`, and return a receipt that tells when the messages are in the log.
+
+        The receipt is None where they open a new turn: that turn stores them.
+        """
+        messages = [message] if not isinstance(message, Sequence) else list(message)
+        decision = self._inbox.send(messages, trigger=trigger, if_busy=if_busy)
+        receipt: Receipt | None = None
+        if decision.store_now:
+            now = self._clock.now_ms()
+            entries = [_joining(message_entry(item, timestamp=now), decision.joins) for item in messages]
+            receipt = self._journal.submit(self._hooked(entries), is_stale=is_stale, is_self=is_self)
+        if decision.is_new_turn and decision.turn_id is not None:
+            self._announce_turn(decision.turn_id)
+        return decision.turn_id, receipt
+
+    async def record(self, *entries: Entry) -> None:
+        """Append entries that are no messages, such as a compaction, and return when they are in the log.
+
+        Raises:
+            StorageError: they are not.
+        """
+        await self._store_entries(entries)
+
+    def continue_(self, prompt: str | None = None) -> str | None:
+        """Ask for a turn on what is there.
+
+        Args:
+            prompt: the turn's opening user message, as it is; None: none.
+
+        Returns:
+            The turn's id, or None when the request merged into the one pending wake.
+
+        Raises:
+            AgentStoppedError: the agent is stopping.
+        """
+        turn_id = self._inbox.continue_(prompt)
+        if turn_id is not None:
+            self._announce_turn(turn_id)
+        return turn_id
+
+    async def run(self, message: Message | Sequence[Message]) -> AsyncIterator[AgentEvent]:
+        """Send `message` as a turn of its own and yield that turn's events up to its last one."""
+        sender, receiver = anyio.create_memory_object_stream[AgentEvent](float("inf"))
+        wanted: list[str] = []
+
+        def forward(event: AgentEvent) -> None:
+            turn_id = event.entry.turn_id if isinstance(event, MessageAppended) else getattr(event, "turn_id", None)
+            if turn_id is not None and turn_id in wanted:
+                sender.send_nowait(event)
+
+        unsubscribe = self.feed.subscribe("agent", forward)
+        try:
+            turn_id = self.send(message)
+            wanted.append(turn_id or "")
+            async with receiver:
+                async for event in receiver:
+                    yield event
+                    if isinstance(event, TurnDone | TurnFailed | TurnAborted):
+                        return
+        finally:
+            unsubscribe()
+            sender.close()
+
+    def is_idle(self) -> bool:
+        """Whether no turn runs or waits and no wake is pending."""
+        return self._inbox.is_idle()
+
+    async def wait(self) -> None:
+        """Return when the agent is idle and everything sent is in the log."""
+        while True:
+            await self._idle.wait()
+            await self._journal.settled()
+            if self._idle.is_set():
+                return
+
+    async def written(self) -> None:
+        """Return when everything sent so far is in the log and announced."""
+        await self._journal.settled()
+
+    async def interrupt(self, reason: str) -> None:
+        """Abort the running turn and wait for its end; drop the waiting ones and the pending wake."""
+        dropped = self._inbox.drop_waiting()
+        for turn in dropped:
+            self._journal.submit(events=[TurnAborted(turn.turn_id, reason)])
+        self._runner.interrupt(reason)
+        await self.wait()
+
+    def take_pending_wake(self) -> tuple[str | None] | None:
+        """Take the pending wake away, for the agent that continues this conversation; None: none is owed."""
+        return self._inbox.take_pending()
+
+    async def stop(self, reason: str = "the agent stops") -> None:
+        """Take nothing any more, abort what runs, store what was sent, stop the plugins. Idempotent."""
+        dropped = self._inbox.stop()
+        for turn in dropped:
+            self._journal.submit(events=[TurnAborted(turn.turn_id, reason)])
+        self._runner.interrupt(reason)
+        self._work.set()
+        if self._is_serving:
+            await self._stopped.wait()
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Run turns until `stop`, or until cancelled. Started once, by the agent's owner, in its own task group.
+
+        Raises:
+            Exception: what a plugin's `init` raised; those initialised before it have been stopped.
+        """
+        self._is_serving = True
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._journal.run)
+                await self._init_plugins()
+                await self.feed.emit(AgentInit())
+                task_status.started()
+                await self._pump()
+                await self._journal.settled()
+                group.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await self._stop_plugins(self._plugins)
+                await self.feed.emit(AgentStop())
+        finally:
+            self._idle.set()
+            self._stopped.set()
+
+    async def _pump(self) -> None:
+        while not self._inbox.stopping:
+            turn = self._inbox.next_turn()
+            if turn is not None:
+                await self._runner.run(turn)
+                continue
+            self._work = anyio.Event()
+            self._idle.set()
+            await self._work.wait()
+
+    def _announce_turn(self, turn_id: str) -> None:
+        self._idle = anyio.Event() if self._idle.is_set() else self._idle
+        self._journal.submit(events=[TurnQueued(turn_id)])
+        self._work.set()
+
+    def _hooked(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        for plugin in self._append_hooks:
+            changed = plugin.on_append(entries)
+            entries = entries if changed is None else changed
+        return entries
+
+    async def _store_entries(self, entries: Sequence[Entry]) -> None:
+        await self._journal.submit(self._hooked(entries)).wait()
+
+    async def _init_plugins(self) -> None:
+        done: list[AgentPlugin] = []
+        try:
+            for plugin in self._plugins:
+                await resolved(plugin.init(self))
+                done.append(plugin)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self._stop_plugins(done)
+            raise
+
+    async def _stop_plugins(self, plugins: Sequence[AgentPlugin]) -> None:
+        for plugin in reversed(plugins):
+            try:
+                await resolved(plugin.stop())
+            except Exception:
+                logger.warning("%s: stop of %s raised", self.id, plugin.name, exc_info=True)
+
+
+def _joining(entry: Entry, joins: str | None) -> Entry:
+    if joins is None:
+        return entry
+    return Entry(entry.type, entry.data, entry.timestamp, id=entry.id, turn_id=entry.turn_id, joins=joins)

@@ -1,0 +1,72 @@
+"""From entries to the messages of a request: the plugins' hooks in their order, then what the core itself owes.
+
+A projection is made anew for every request and never written back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ishiki.core.disposer import resolved
+from ishiki.core.entries import WITHHELD, Entry
+from ishiki.core.messages import CustomMessage, Message, ModelMessage, UserMessage
+from ishiki.core.plugin import AgentPlugin, ContextRequest, overrides
+from ishiki.core.repair import well_formed
+from ishiki.jsonvalue import read_array
+
+__all__ = ["WITHHELD_TEXT", "project", "withheld_ids"]
+
+WITHHELD_TEXT = "[withheld]"
+"""What stands for a message that a model refused to read."""
+
+
+def withheld_ids(entries: Sequence[Entry]) -> frozenset[str]:
+    """Return the ids of the entries that are withheld from requests."""
+    ids = [read_array(entry.json_data, "ids") for entry in entries if entry.type == WITHHELD]
+    return frozenset(item for group in ids for item in group if isinstance(item, str))
+
+
+async def project(
+    entries: Sequence[Entry], request: ContextRequest, plugins: Sequence[AgentPlugin]
+) -> list[ModelMessage]:
+    """Return the messages that a model reads for `entries`: ordered, well-formed, at least one user message."""
+    hidden = withheld_ids(entries)
+    if hidden:
+        entries = [_withhold(entry) if entry.id in hidden else entry for entry in entries]
+    for plugin in plugins:
+        if overrides(plugin, "transform_entries"):
+            changed = await resolved(plugin.transform_entries(entries, request))
+            entries = entries if changed is None else changed
+    messages: Sequence[Message] = [entry.message for entry in entries if entry.message is not None]
+    for plugin in plugins:
+        if overrides(plugin, "transform_messages"):
+            rendered = await resolved(plugin.transform_messages(messages, request))
+            messages = messages if rendered is None else rendered
+    converters = [plugin for plugin in plugins if overrides(plugin, "to_model_messages")]
+    out: list[ModelMessage] = []
+    for message in messages:
+        if isinstance(message, CustomMessage):
+            out.extend(_convert(message, converters))
+        else:
+            out.append(message)
+    return well_formed(out)
+
+
+def _convert(message: CustomMessage, converters: Sequence[AgentPlugin]) -> Sequence[ModelMessage]:
+    for plugin in converters:
+        converted = plugin.to_model_messages(message)
+        if converted is not None:
+            return converted
+    return ()
+
+
+def _withhold(entry: Entry) -> Entry:
+    match entry.message:
+        case UserMessage() as message:
+            return replace(entry, data=replace(message, content=WITHHELD_TEXT))
+        case CustomMessage() as message if "content" in message.data:
+            data = {key: value for key, value in message.data.items() if key != "quote"} | {"content": WITHHELD_TEXT}
+            return replace(entry, data=replace(message, data=data))
+        case _:
+            return entry

@@ -1,0 +1,53 @@
+"""`AgentState`: a small versioned JSON object that an agent keeps over restarts.
+
+Every change is an entry of type `state` with the whole object: written first, then taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+import anyio
+
+from ishiki.core.clock import Clock
+from ishiki.core.entries import STATE, Entry
+from ishiki.jsonvalue import JsonObject
+
+__all__ = ["AgentState"]
+
+
+class AgentState:
+    """Read it with `get`; change it with `set` or `update`. Changes are taken one after another."""
+
+    def __init__(
+        self, entries: Sequence[Entry], store: Callable[[Sequence[Entry]], Awaitable[None]], clock: Clock
+    ) -> None:
+        """Restore the newest state among `entries`; without one it is `{"version": 1}`."""
+        newest = next((entry for entry in reversed(entries) if entry.type == STATE), None)
+        self._value: JsonObject = {"version": 1} if newest is None else newest.json_data
+        self._store = store
+        self._clock = clock
+        self._lock = anyio.Lock()
+
+    def get(self) -> JsonObject:
+        """Return the state; not to be changed."""
+        return self._value
+
+    async def set(self, value: JsonObject | Callable[[JsonObject], JsonObject]) -> None:
+        """Replace the state by `value`, or by what it makes of the present one.
+
+        Raises:
+            StorageError: the state is unchanged.
+        """
+        async with self._lock:
+            changed = value(self._value) if callable(value) else value
+            await self._store([Entry(STATE, dict(changed), self._clock.now_ms())])
+            self._value = changed
+
+    async def update(self, partial: JsonObject) -> None:
+        """Merge `partial` into the state's top level."""
+        await self.set(lambda present: {**present, **partial})
+
+    def restore(self, value: JsonObject) -> None:
+        """Take `value` as it is, without an entry: it comes from a checkpoint."""
+        self._value = value

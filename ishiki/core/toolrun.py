@@ -1,0 +1,197 @@
+"""Runs the tool calls of one step. What the model wrote is untrusted: nothing runs before it has passed its schema.
+
+Calls run concurrently; those of sequential tools run one after another in call order beside them. Results come back
+in call order. Cancellation is passed on and never turned into a tool error.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, cast
+
+import anyio
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError, ValidationError
+
+from ishiki.core.clock import Clock
+from ishiki.core.disposer import resolved
+from ishiki.core.events import AgentEvent, ErrorInfo, ToolBlocked, ToolDone, ToolFailed, ToolStart
+from ishiki.core.feed import AgentFeed
+from ishiki.core.messages import ModelMessage, ToolCallPart, ToolOutput, ToolResultPart
+from ishiki.core.model import ToolCall
+from ishiki.core.plugin import AgentPlugin, Allow, Block, Replace, ToolCallInfo, ToolDecision, ToolOutcome, overrides
+from ishiki.core.signal import CancelSignal
+from ishiki.core.tool import Tool, ToolContext, ToolExecute, ToolInvocation, ToolSet, default_output
+from ishiki.errors import ToolError
+from ishiki.jsonvalue import JsonObject, JsonValue, normalise
+
+__all__ = ["ToolRunner", "parse_arguments"]
+
+logger = logging.getLogger(__name__)
+
+
+class _Validator(Protocol):
+    """The one method of jsonschema's validators that is used; their stubs leave its parameters untyped."""
+
+    def validate(self, instance: JsonValue, /) -> None: ...
+
+
+def parse_arguments(call: ToolCall) -> tuple[JsonValue, str]:
+    """Return the arguments of `call` and what is wrong with them ("" for nothing).
+
+    No arguments at all, in any of the ways in which models write that, are an empty object.
+    """
+    text = call.arguments.strip()
+    if text in ("", "null", '""', "[]"):
+        return {}, ""
+    try:
+        value = cast("JsonValue", json.loads(text))
+    except ValueError as error:
+        return call.arguments, f"The arguments are not valid JSON ({error}). Call the tool again with a JSON object."
+    if not isinstance(value, Mapping):
+        return value, "The arguments have to be a JSON object. Call the tool again with a JSON object."
+    return value, ""
+
+
+def schema_problem(value: JsonValue, schema: JsonObject) -> str:
+    """Return where and how `value` breaks `schema`, for the model; "" where it fits."""
+    try:
+        cast("_Validator", Draft202012Validator(dict(schema))).validate(value)
+    except ValidationError as error:
+        place = error.json_path.removeprefix("$").removeprefix(".")
+        return f"{place or 'arguments'}: {error.message[:300]}"
+    except SchemaError as error:
+        return f"the tool's own schema is not valid JSON Schema: {error.message[:300]}"
+    return ""
+
+
+@dataclass(slots=True)
+class ToolRunner:
+    """The tools of one turn."""
+
+    turn_id: str
+    tools: ToolSet
+    plugins: Sequence[AgentPlugin]
+    feed: AgentFeed
+    clock: Clock
+    signal: CancelSignal
+    record: Callable[..., Awaitable[None]]
+    limit_s: float
+    extra: JsonObject = field(default_factory=dict[str, JsonValue])
+
+    async def run(
+        self, calls: Sequence[tuple[ToolCallPart, str]], *, step: int, messages: Sequence[ModelMessage]
+    ) -> list[ToolResultPart]:
+        """Run `calls`, each with what was wrong with its arguments, and return their results in the same order."""
+        outputs: dict[str, ToolOutput] = {}
+
+        async def run_one(call: ToolCallPart, problem: str) -> None:
+            outputs[call.tool_call_id] = await self._run_one(call, problem, step, messages)
+
+        async def run_in_order(pairs: Sequence[tuple[ToolCallPart, str]]) -> None:
+            for call, problem in pairs:
+                await run_one(call, problem)
+
+        in_order = [pair for pair in calls if self._is_sequential(pair[0])]
+        at_once = [pair for pair in calls if not self._is_sequential(pair[0])]
+        async with anyio.create_task_group() as group:
+            for call, problem in at_once:
+                group.start_soon(run_one, call, problem)
+            await run_in_order(in_order)
+        return [ToolResultPart(call.tool_call_id, call.tool_name, outputs[call.tool_call_id]) for call, _ in calls]
+
+    def _is_sequential(self, call: ToolCallPart) -> bool:
+        tool = self.tools.get(call.tool_name)
+        return tool is not None and tool.sequential
+
+    async def _run_one(
+        self, call: ToolCallPart, problem: str, step: int, messages: Sequence[ModelMessage]
+    ) -> ToolOutput:
+        tool = self.tools.get(call.tool_name)
+        if tool is None:
+            known = ", ".join(self.tools) or "none"
+            return await self._refuse(call, f"There is no tool {call.tool_name!r}. The tools are: {known}.")
+        if tool.execute is None:
+            return await self._refuse(call, f"The tool {call.tool_name!r} cannot be run here.")
+        args: JsonObject = call.input if isinstance(call.input, Mapping) else {}
+        problem = problem or schema_problem(args, tool.input_schema)
+        if problem:
+            return await self._refuse(call, problem)
+        info = ToolCallInfo(self.turn_id, step, call.tool_name, call.tool_call_id, args)
+        decision = await self._decide(info)
+        match decision:
+            case Block(reason):
+                await self.feed.emit(ToolBlocked(self.turn_id, call.tool_name, call.tool_call_id, reason))
+                return ToolOutput("json", {"blocked": True, "reason": reason})
+            case Replace(changed):
+                info = ToolCallInfo(self.turn_id, step, call.tool_name, call.tool_call_id, changed)
+                problem = schema_problem(changed, tool.input_schema)
+                if problem:
+                    return await self._refuse(call, problem)
+            case Allow():
+                pass
+        return await self._execute(tool, tool.execute, info, messages)
+
+    async def _decide(self, info: ToolCallInfo) -> ToolDecision:
+        decision: ToolDecision = Allow()
+        for plugin in self.plugins:
+            if overrides(plugin, "before_tool_call"):
+                decision = await resolved(plugin.before_tool_call(decision, info)) or decision
+        return decision
+
+    async def _execute(
+        self, tool: Tool, execute: ToolExecute, info: ToolCallInfo, messages: Sequence[ModelMessage]
+    ) -> ToolOutput:
+        context = ToolContext(
+            tool_call_id=info.tool_call_id,
+            turn_id=info.turn_id,
+            step=info.step,
+            messages=messages,
+            signal=self.signal,
+            clock=self.clock,
+            record=self.record,
+            extra=self.extra,
+        )
+        await self.feed.emit(ToolStart(info.turn_id, info.tool_name, info.tool_call_id, info.args))
+        limit_s = self.limit_s if tool.limit_s is None else tool.limit_s
+        try:
+            with anyio.fail_after(limit_s):
+                result = normalise(await resolved(execute(info.args, context)))
+            problem = "" if tool.output_schema is None else schema_problem(result, tool.output_schema)
+            if problem:
+                raise ToolError(f"The tool returned what its own output schema does not allow ({problem}).")
+        except Exception as error:  # noqa: BLE001 - boundary: a tool call; the model is told and the turn goes on
+            return await self._failed(info, error, limit_s)
+        outcome = await self._transform(ToolOutcome(info, result, is_error=False))
+        await self.feed.emit(ToolDone(info.turn_id, info.tool_name, info.tool_call_id, outcome.result))
+        if tool.to_model_output is None:
+            return default_output(outcome.result)
+        return await resolved(tool.to_model_output(ToolInvocation(info.tool_call_id, info.args, outcome.result)))
+
+    async def _failed(self, info: ToolCallInfo, error: Exception, limit_s: float) -> ToolOutput:
+        if isinstance(error, TimeoutError):
+            error = ToolError(f"The call did not return within {limit_s:g} seconds.", code="tool_timeout")
+        if not isinstance(error, ToolError):
+            logger.warning("tool %s raised", info.tool_name, exc_info=error)
+        text = str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"
+        outcome = await self._transform(ToolOutcome(info, text, is_error=True))
+        await self.feed.emit(
+            ToolFailed(info.turn_id, info.tool_name, info.tool_call_id, info.args, ErrorInfo.of(error))
+        )
+        return ToolOutput("error-text" if isinstance(outcome.result, str) else "error-json", outcome.result)
+
+    async def _transform(self, outcome: ToolOutcome) -> ToolOutcome:
+        for plugin in self.plugins:
+            if overrides(plugin, "after_tool_call"):
+                outcome = await resolved(plugin.after_tool_call(outcome)) or outcome
+        return outcome
+
+    async def _refuse(self, call: ToolCallPart, problem: str) -> ToolOutput:
+        event: AgentEvent = ToolFailed(
+            self.turn_id, call.tool_name, call.tool_call_id, call.input, ErrorInfo("ToolError", problem, "tool_refused")
+        )
+        await self.feed.emit(event)
+        return ToolOutput("error-text", problem)

@@ -1,0 +1,311 @@
+"""One turn: steps of projection, model call, tool calls and one atomic append, until somebody says that it is over.
+
+Source: reference, turn and step life cycle; the specification where the two differ.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import anyio
+
+from ishiki.core.answer import Answer, read_answer
+from ishiki.core.clock import Clock
+from ishiki.core.disposer import resolved
+from ishiki.core.entries import EVENT, WITHHELD, Entry, deferred_key, message_entry, step_key
+from ishiki.core.events import (
+    ErrorInfo,
+    TurnAborted,
+    TurnDone,
+    TurnFailed,
+    TurnStart,
+    TurnStep,
+    event_data,
+)
+from ishiki.core.feed import AgentFeed
+from ishiki.core.inbox import Inbox, QueuedTurn
+from ishiki.core.journal import Journal
+from ishiki.core.messages import AssistantMessage, Message, ToolMessage, Usage
+from ishiki.core.model import LanguageModel, ModelRequest, RequestOrigin, ToolSpec
+from ishiki.core.plugin import AgentPlugin, ContextRequest, StepOptions, StepResult, TurnResult, overrides
+from ishiki.core.projection import project, withheld_ids
+from ishiki.core.signal import CancelSignal
+from ishiki.core.store import EntryStore
+from ishiki.core.tool import Tool, ToolSet
+from ishiki.core.toolrun import ToolRunner
+from ishiki.errors import AgentError, ModelError, ToolChoiceError, ToolConflictError
+from ishiki.jsonvalue import JsonObject, JsonValue
+
+__all__ = ["TurnLimits", "TurnRunner"]
+
+logger = logging.getLogger(__name__)
+
+_END_LIMIT_S = 5.0
+"""How long the end of a turn may take to be recorded when the turn itself was cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnLimits:
+    """How long a turn waits for what is not its own, in seconds."""
+
+    first_part_s: float = 60.0
+    between_parts_s: float = 30.0
+    call_s: float = 180.0
+    tool_s: float = 60.0
+    hook_s: float = 5.0
+    turn_s: float = 600.0
+    max_steps: int = 20
+
+
+@dataclass(slots=True)
+class _Turn:
+    turn_id: str
+    signal: CancelSignal = field(default_factory=CancelSignal)
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    instructions: str = ""
+    tools: ToolSet = field(default_factory=dict[str, Tool])
+    step: int = 0
+    usage: Usage | None = None
+    budget_scale: float = 1.0
+    has_retried: bool = False
+    runtime_context: JsonObject = field(default_factory=dict[str, JsonValue])
+    tools_context: JsonObject = field(default_factory=dict[str, JsonValue])
+
+
+@dataclass(slots=True)
+class TurnRunner:
+    """Runs the turns of one agent, one at a time."""
+
+    owner: str
+    model: LanguageModel
+    store: EntryStore
+    journal: Journal
+    inbox: Inbox
+    feed: AgentFeed
+    plugins: Sequence[AgentPlugin]
+    limits: TurnLimits
+    clock: Clock
+    _current: _Turn | None = None
+    _last_good_id: str | None = None
+
+    def interrupt(self, reason: str) -> None:
+        """Cancel the running turn, if there is one. Its end is recorded as `turn.aborted`."""
+        if self._current is not None:
+            self._current.signal.cancel(reason)
+            self._current.scope.cancel()
+
+    async def run(self, queued: QueuedTurn) -> None:
+        """Run one turn to its end and record it. Raises nothing but cancellation from outside."""
+        turn = _Turn(queued.turn_id)
+        self._current = turn
+        self.journal.begin_turn(turn.turn_id)
+        end: TurnDone | TurnFailed | TurnAborted
+        try:
+            with turn.scope:
+                end = await self._guarded(turn, queued.opening)
+                await self._end(turn, end)
+                await self._observe_end(turn, end)
+            if turn.scope.cancelled_caught:
+                await self._end(turn, TurnAborted(turn.turn_id, turn.signal.reason or "interrupted"))
+        except anyio.get_cancelled_exc_class():
+            turn.signal.cancel("the agent was cancelled")
+            await self._end(turn, TurnAborted(turn.turn_id, "the agent was cancelled"))
+            raise
+        finally:
+            self._current = None
+            self.inbox.finish_turn()
+
+    async def _guarded(self, turn: _Turn, opening: Sequence[Message]) -> TurnDone | TurnFailed:
+        try:
+            with anyio.fail_after(self.limits.turn_s):
+                await self._run_steps(turn, opening)
+        except TimeoutError:
+            error = AgentError(f"the turn took longer than {self.limits.turn_s:g} s", code="turn_timeout")
+            return self._failure(turn, error)
+        except Exception as error:  # noqa: BLE001 - boundary: a turn; a failed one is a log line, an entry and silence
+            return self._failure(turn, error)
+        return TurnDone(turn.turn_id, turn.usage)
+
+    def _failure(self, turn: _Turn, error: Exception) -> TurnFailed:
+        turn.signal.cancel("the turn failed")
+        expected = isinstance(error, ModelError | AgentError)
+        logger.warning("%s: turn %s failed: %s", self.owner, turn.turn_id, error, exc_info=None if expected else error)
+        return TurnFailed(turn.turn_id, ErrorInfo.of(error))
+
+    async def _end(self, turn: _Turn, end: TurnDone | TurnFailed | TurnAborted) -> None:
+        self.inbox.seal()
+        settled: Sequence[Entry] = ()
+        if not isinstance(end, TurnDone):
+            window = self.store.window()
+            settled = [entry for plugin in self.plugins for entry in plugin.settle_turn(turn.turn_id, window)]
+        terminal = Entry(EVENT, event_data(end), self.clock.now_ms(), turn_id=turn.turn_id)
+        closes = (step_key(turn.turn_id, turn.step), deferred_key(turn.turn_id))
+        receipt = self.journal.submit([*settled, terminal], closes=closes, events=[end])
+        if isinstance(end, TurnDone):
+            await receipt.wait()
+            return
+        # The store may be what failed: the submission stays queued and this turn is over all the same.
+        with anyio.move_on_after(_END_LIMIT_S, shield=True):
+            await receipt.wait()
+
+    async def _observe_end(self, turn: _Turn, end: TurnDone | TurnFailed) -> None:
+        if isinstance(end, TurnFailed):
+            return
+        result = TurnResult(turn.turn_id, turn.step + 1, turn.usage)
+        for plugin in self.plugins:
+            if overrides(plugin, "on_turn_finish"):
+                try:
+                    await resolved(plugin.on_turn_finish(result))
+                except Exception:
+                    logger.warning("%s: on_turn_finish of %s raised", self.owner, plugin.name, exc_info=True)
+
+    async def _run_steps(self, turn: _Turn, opening: Sequence[Message]) -> None:
+        now = self.clock.now_ms()
+        start = TurnStart(turn.turn_id)
+        stored = [
+            Entry(EVENT, event_data(start), now, turn_id=turn.turn_id),
+            *(message_entry(replace(message, timestamp=message.timestamp or now), timestamp=now, turn_id=turn.turn_id)
+              for message in opening),
+        ]  # fmt: skip
+        await self.journal.submit(stored, events=[start]).wait()
+        turn.instructions = await self._assemble_instructions(turn)
+        turn.tools = await self._assemble_tools(turn)
+        for step in range(self.limits.max_steps):
+            turn.step = step
+            if not await self._run_step(turn):
+                return
+        logger.info("%s: turn %s ends at its limit of %d steps", self.owner, turn.turn_id, self.limits.max_steps)
+
+    async def _assemble_instructions(self, turn: _Turn) -> str:
+        paragraphs: list[str] = []
+        for plugin in self.plugins:
+            if overrides(plugin, "extend_instructions"):
+                text = await resolved(plugin.extend_instructions(turn.turn_id))
+                if text and text.strip():
+                    paragraphs.append(text.strip())
+        return "\n\n".join(paragraphs)
+
+    async def _assemble_tools(self, turn: _Turn) -> ToolSet:
+        merged: dict[str, Tool] = {}
+        owners: dict[str, str] = {}
+        for plugin in self.plugins:
+            if not overrides(plugin, "extend_tools"):
+                continue
+            tools: Mapping[str, Tool] = await resolved(plugin.extend_tools(turn.turn_id)) or {}
+            for name, tool in tools.items():
+                if name in merged:
+                    raise ToolConflictError(name, (owners[name], plugin.name))
+                merged[name] = tool
+                owners[name] = plugin.name
+        return merged
+
+    async def _run_step(self, turn: _Turn) -> bool:
+        """Run one step and return whether another one follows."""
+        await self.journal.settled()
+        # No await between these two: what arrives from here on joins the step.
+        entries = self.journal.begin_step(turn.step)
+        answer, options = await self._ask_patiently(turn, entries)
+        now = self.clock.now_ms()
+        assistant = AssistantMessage(
+            content=answer.parts, timestamp=now, usage=answer.usage, finish_reason=answer.finish_reason
+        )
+        runner = ToolRunner(
+            turn.turn_id, turn.tools, self.plugins, self.feed, self.clock, turn.signal,
+            record=self._record, limit_s=self.limits.tool_s, extra=options.tools_context,
+        )  # fmt: skip
+        parts = await runner.run(answer.calls, step=turn.step, messages=options.messages)
+        now = self.clock.now_ms()
+        results = ToolMessage(parts, timestamp=now) if parts else None
+        turn.usage = answer.usage
+        batch: list[Message] = [assistant] if results is None else [assistant, results]
+        key = step_key(turn.turn_id, turn.step)
+        stored = [message_entry(message, timestamp=now, turn_id=turn.turn_id, step=turn.step) for message in batch]
+        await self.journal.submit(stored, closes=[key]).wait()
+        self.inbox.end_step()
+        await self.feed.emit(TurnStep(turn.turn_id, turn.step, answer.usage, answer.finish_reason))
+        result = StepResult(turn.turn_id, turn.step, assistant, results, answer.usage, answer.finish_reason)
+        return await self._goes_on(result)
+
+    async def _goes_on(self, result: StepResult) -> bool:
+        decision: bool | None = None
+        for plugin in self.plugins:
+            if overrides(plugin, "on_step_finish"):
+                try:
+                    opinion = await resolved(plugin.on_step_finish(result))
+                except Exception:
+                    logger.warning("%s: on_step_finish of %s raised", self.owner, plugin.name, exc_info=True)
+                    continue
+                decision = opinion if decision is None else decision
+        # A turn goes on as long as the model calls something, even if every call was invalid: it may repair that.
+        return result.results is not None if decision is None else decision
+
+    async def _ask_patiently(self, turn: _Turn, entries: Sequence[Entry]) -> tuple[Answer, StepOptions]:
+        """Ask the model; when it blames the request, change what can be changed and ask once more in this turn."""
+        try:
+            answer = await self._ask(turn, entries)
+        except ModelError as error:
+            if turn.has_retried or not error.blames_request:
+                raise
+            turn.has_retried = True
+            if error.kind == "context_length":
+                turn.budget_scale = 0.5
+            else:
+                entries = await self._withhold(turn, entries, error)
+            answer = await self._ask(turn, entries)
+        self._last_good_id = entries[-1].id if entries else None
+        return answer
+
+    async def _withhold(self, turn: _Turn, entries: Sequence[Entry], error: ModelError) -> Sequence[Entry]:
+        """Keep what is new since the last good request out of all further ones: one line must not mute a channel."""
+        position = next((i for i in range(len(entries) - 1, -1, -1) if entries[i].id == self._last_good_id), -1)
+        known = withheld_ids(entries)
+        new = [
+            entry.id
+            for entry in entries[position + 1 :]
+            if entry.message is not None and entry.message.role in ("user", "custom") and entry.id not in known
+        ]
+        if not new:
+            raise error
+        logger.warning("%s: a model refused a request; %d new messages are withheld from now on", self.owner, len(new))
+        marker = Entry(WITHHELD, {"ids": new}, self.clock.now_ms(), turn_id=turn.turn_id)
+        await self.journal.submit([marker]).wait()
+        return [*entries, marker]
+
+    async def _ask(self, turn: _Turn, entries: Sequence[Entry]) -> tuple[Answer, StepOptions]:
+        request = ContextRequest(turn.turn_id, turn.signal, turn.budget_scale)
+        messages = await project(entries, request, self.plugins)
+        options = StepOptions(
+            turn.turn_id, turn.step, messages,
+            runtime_context=turn.runtime_context, tools_context=turn.tools_context,
+        )  # fmt: skip
+        for plugin in self.plugins:
+            if overrides(plugin, "prepare_step"):
+                options = await resolved(plugin.prepare_step(options)) or options
+        turn.runtime_context, turn.tools_context = options.runtime_context, options.tools_context
+        specs = [
+            ToolSpec(name, tool.description, tool.input_schema)
+            for name, tool in turn.tools.items()
+            if options.active_tools is None or name in options.active_tools
+        ]
+        model_request = ModelRequest(
+            instructions=turn.instructions,
+            messages=options.messages,
+            tools=specs,
+            tool_choice=options.tool_choice,
+            settings=options.settings,
+            origin=RequestOrigin(self.owner, turn.turn_id, turn.step),
+            signal=turn.signal,
+        )
+        answer = await read_answer(self.model, model_request, self.limits_of_call(), self.feed)
+        if options.tool_choice not in ("auto", "none") and not answer.calls:
+            raise ToolChoiceError("the model answered without the tool call that the request demanded")
+        return answer, options
+
+    def limits_of_call(self) -> tuple[float, float, float]:
+        """Return the limits of one model call: first part, between parts, whole call; in seconds."""
+        return self.limits.first_part_s, self.limits.between_parts_s, self.limits.call_s
+
+    async def _record(self, *entries: Entry) -> None:
+        await self.journal.submit(entries).wait()
