@@ -16,7 +16,7 @@ import anyio
 import anyio.lowlevel
 import h11
 
-__all__ = ["HttpConnection", "HttpRequest", "HttpServer"]
+__all__ = ["Handler", "HttpConnection", "HttpRequest", "HttpServer"]
 
 _READ_BYTES = 65536
 _BACKLOG = 256

@@ -2,7 +2,7 @@
 
 Source: the OneBot v11 standard, section api (public, hidden); the forward and history actions are those of go-cqhttp
 and NapCat. Retcodes: 1400 and 1404 stand in the standard (communication/ws); 1200 is what NapCat says for an action
-that did not work.
+that did not work. Long because it is a table: one small function an action.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ishiki.testing.onebot_frames import Frame, Segment, notice, read_segments, 
 
 __all__ = [
     "ACTIONS",
+    "Action",
     "Answer",
     "AnswerWhen",
     "Behaviour",

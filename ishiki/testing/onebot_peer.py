@@ -4,8 +4,9 @@
         await peer.mention("are you there?", group_id=500)
         (answer,) = await peer.wait_sent(1)
 
-This module owns the conversation; frames, memory, API answers and the wire are its neighbours' (`onebot_*`). Enter and
-leave it in one task: inside a test's body, not in an asynchronous fixture that yields.
+This module owns the conversation; frames, memory, API answers and the wire are its neighbours' (`onebot_*`). It is
+long because the peer is one object to a test: nearly every method is a few lines of what people or the wire do. Enter
+and leave it in one task: inside a test's body, not in an asynchronous fixture that yields.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ _PARTS_OF_ROLE = {
     "tool": {"text"},
 }
 
-Problems: TypeAlias = Iterator[str]
+_Problems: TypeAlias = Iterator[str]
 
 
 def check_request(body: JsonValue) -> list[str]:
@@ -52,7 +52,7 @@ def check_request(body: JsonValue) -> list[str]:
     return [*_check_head(body), *_check_messages(body), *_check_tools(body)]
 
 
-def _check_head(body: JsonObject) -> Problems:
+def _check_head(body: JsonObject) -> _Problems:
     if not isinstance(body.get("model"), str) or not body["model"]:
         yield "model: no name"
     if not isinstance(body.get("stream", False), bool | None):
@@ -61,7 +61,7 @@ def _check_head(body: JsonObject) -> Problems:
         yield "stream_options: only allowed when stream is true"
 
 
-def _check_messages(body: JsonObject) -> Problems:
+def _check_messages(body: JsonObject) -> _Problems:
     value = body.get("messages")
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         yield "messages: no list, or an empty one"
@@ -78,7 +78,7 @@ def _check_messages(body: JsonObject) -> Problems:
     yield from _check_pairs(messages)
 
 
-def _check_message(place: str, message: JsonObject) -> Problems:
+def _check_message(place: str, message: JsonObject) -> _Problems:
     role = message.get("role")
     if not isinstance(role, str) or role not in _PARTS_OF_ROLE:
         yield f"{place}: illegal role {role!r}"
@@ -96,7 +96,7 @@ def _check_message(place: str, message: JsonObject) -> Problems:
         yield f"{place}.tool_call_id: missing"
 
 
-def _check_content(place: str, content: JsonValue, allowed: set[str]) -> Problems:
+def _check_content(place: str, content: JsonValue, allowed: set[str]) -> _Problems:
     if isinstance(content, str):
         return
     if not isinstance(content, Sequence) or not content:
@@ -110,7 +110,7 @@ def _check_content(place: str, content: JsonValue, allowed: set[str]) -> Problem
             yield f"{place}[{position}]: no {kind}"
 
 
-def _check_calls(place: str, calls: JsonValue) -> Problems:
+def _check_calls(place: str, calls: JsonValue) -> _Problems:
     if not isinstance(calls, Sequence) or isinstance(calls, str) or not calls:
         yield f"{place}: no list, or an empty one"
         return
@@ -121,7 +121,7 @@ def _check_calls(place: str, calls: JsonValue) -> Problems:
         yield from _check_call(f"{place}[{position}]", call)
 
 
-def _check_call(place: str, call: JsonObject) -> Problems:
+def _check_call(place: str, call: JsonObject) -> _Problems:
     call_id = call.get("id")
     if not isinstance(call_id, str) or not call_id:
         yield f"{place}.id: missing"
@@ -138,7 +138,7 @@ def _check_call(place: str, call: JsonObject) -> Problems:
         yield f"{place}.function.arguments: no JSON object: {arguments[:60]!r}"
 
 
-def _check_name(place: str, name: JsonValue) -> Problems:
+def _check_name(place: str, name: JsonValue) -> _Problems:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         yield f"{place}: {name!r} does not match {_NAME.pattern}"
 
@@ -150,7 +150,7 @@ def _is_json_object(value: str) -> bool:
         return False
 
 
-def _check_pairs(messages: Sequence[JsonObject]) -> Problems:
+def _check_pairs(messages: Sequence[JsonObject]) -> _Problems:
     """Check that results stand directly behind their calls, one each, and that no call id comes twice."""
     seen: Counter[str] = Counter()
     open_ids: list[str] = []
@@ -182,7 +182,7 @@ def _call_ids(message: JsonObject) -> list[str]:
     return [read_str(call, "id") for call in read_array(message, "tool_calls") if isinstance(call, Mapping)]
 
 
-def _check_tools(body: JsonObject) -> Problems:
+def _check_tools(body: JsonObject) -> _Problems:
     tools = body.get("tools")
     names: Counter[str] = Counter()
     if tools is not None:
@@ -199,7 +199,7 @@ def _check_tools(body: JsonObject) -> Problems:
     yield from _check_choice(body.get("tool_choice"), set(names))
 
 
-def _check_tool(place: str, tool: JsonValue, function: JsonObject) -> Problems:
+def _check_tool(place: str, tool: JsonValue, function: JsonObject) -> _Problems:
     if not isinstance(tool, Mapping) or tool.get("type") != "function":
         yield f"{place}.type: not 'function'"
     yield from _check_name(f"{place}.function.name", function.get("name"))
@@ -211,7 +211,7 @@ def _check_tool(place: str, tool: JsonValue, function: JsonObject) -> Problems:
         yield f"{place}.function.parameters: no JSON Schema of an object"
 
 
-def _check_choice(choice: JsonValue, names: set[str]) -> Problems:
+def _check_choice(choice: JsonValue, names: set[str]) -> _Problems:
     if choice is None:
         return
     if not names:

@@ -224,19 +224,44 @@ async def test_what_the_bot_sends_is_kept_with_place_and_text() -> None:
         assert sent[0].message == "[CQ:reply,id=9]hi [CQ:at,qq=42]"
 
 
-@pytest.mark.parametrize(
-    ("action", "params", "retcode"),
-    [
-        ("send_group_msg", {"group_id": 501, "message": "to a group it is not in"}, 1200),
-        ("send_private_msg", {"user_id": 4, "message": "to a stranger"}, 1200),
-        ("send_group_msg", {"group_id": 500, "message": ""}, 1200),
-        ("send_group_msg", {"group_id": 500}, 1400),
-        ("send_group_msg", {"message": "nowhere"}, 1400),
-        ("get_msg", {"message_id": 5}, 1200),
-        ("get_group_member_info", {"group_id": 500, "user_id": 5}, 1200),
-        ("no_such_action", {}, 1404),
-    ],
-)
+_REFUSED: list[tuple[str, JsonObject, int]] = [
+    ("send_group_msg", {"group_id": 501, "message": "to a group it is not in"}, 1200),
+    ("send_private_msg", {"user_id": 4, "message": "to a stranger"}, 1200),
+    ("send_group_msg", {"group_id": 500, "message": ""}, 1200),
+    ("send_group_msg", {"group_id": 500}, 1400),
+    ("send_group_msg", {"message": "nowhere"}, 1400),
+    ("get_msg", {"message_id": 5}, 1200),
+    ("get_group_member_info", {"group_id": 500, "user_id": 5}, 1200),
+    ("get_group_member_info", {"group_id": 501, "user_id": 42}, 1200),
+    ("get_group_member_list", {"group_id": 501}, 1200),
+    ("get_group_info", {}, 1400),
+    ("get_stranger_info", {"user_id": 5}, 1200),
+    ("get_stranger_info", {}, 1400),
+    ("get_friend_msg_history", {}, 1400),
+    ("get_group_msg_history", {"group_id": 501}, 1200),
+    ("get_forward_msg", {"id": "x"}, 1200),
+    ("get_image", {"file": "x"}, 1200),
+    ("delete_msg", {}, 1400),
+    ("delete_msg", {"message_id": 5}, 1200),
+    ("send_private_msg", {"message": "to nobody"}, 1400),
+    ("send_private_msg", {"user_id": 43, "message": []}, 1200),
+    ("send_private_msg", {"user_id": 43, "message": 7}, 1400),
+    ("send_group_forward_msg", {"group_id": 500, "messages": []}, 1400),
+    ("send_private_forward_msg", {"user_id": 4, "messages": [{"type": "node", "data": {}}]}, 1200),
+    ("set_group_ban", {"group_id": 500}, 1400),
+    ("set_group_ban", {"group_id": 501, "user_id": 42}, 1200),
+    ("set_group_card", {"group_id": 500, "user_id": 5}, 1200),
+    ("set_group_card", {"group_id": 501, "user_id": 42}, 1200),
+    ("set_group_kick", {"group_id": 500, "user_id": 5}, 1200),
+    ("set_group_kick", {"group_id": 501, "user_id": 42}, 1200),
+    ("set_group_name", {"group_id": 501, "group_name": "x"}, 1200),
+    ("set_group_whole_ban", {"group_id": 501}, 1200),
+    ("set_group_leave", {"group_id": 501}, 1200),
+    ("no_such_action", {}, 1404),
+]
+
+
+@pytest.mark.parametrize(("action", "params", "retcode"), _REFUSED)
 async def test_what_cannot_be_done_is_refused_with_a_wording(action: str, params: JsonObject, retcode: int) -> None:
     """OneBot v11, api: failed answers; retcodes 1400 and 1404 from communication/ws, 1200 as NapCat."""
     async with joined() as (peer, bot):
@@ -348,6 +373,35 @@ async def test_moderation_changes_the_group_and_is_reported() -> None:
         await bot.data("set_group_leave", group_id=500)
         assert 500 not in peer.account.groups
         assert [(await bot.event())["notice_type"] for _ in range(2)] == ["group_ban", "group_decrease"]
+
+
+async def test_a_temporary_session_reaches_a_member_who_is_no_friend() -> None:
+    """go-cqhttp and NapCat, send_private_msg with group_id."""
+    async with joined() as (peer, bot):
+        assert (await bot.call("send_private_msg", user_id=42, message="hi"))["status"] == "failed"
+        await bot.data("send_private_msg", user_id=42, group_id=500, message="hi")
+        assert [(one.kind, one.target_id) for one in peer.sent] == [("private", 42)]
+
+
+async def test_a_private_message_of_the_bot_can_be_recalled() -> None:
+    """OneBot v11, api/delete_msg and event/notice, friend_recall."""
+    async with joined() as (_, bot):
+        message_id = (await bot.data("send_private_msg", user_id=43, message="wrong"))["message_id"]
+        await bot.data("delete_msg", message_id=message_id)
+        assert (await bot.event())["notice_type"] == "friend_recall"
+
+
+async def test_the_end_tells_about_itself() -> None:
+    """OneBot v11, api: get_status, get_version_info, can_send_image; and actions without a visible effect."""
+    async with joined() as (peer, bot):
+        assert await bot.data("get_status") == {"online": True, "good": True}
+        assert (await bot.data("get_version_info"))["protocol_version"] == "v11"
+        assert await bot.data("can_send_image") == {"yes": True}
+        assert (await bot.call("send_like", user_id=42))["status"] == "ok"
+        await bot.data("set_group_name", group_id=500, group_name="Tea")
+        groups = (await bot.call("get_group_list"))["data"]
+        assert groups == [{"group_id": 500, "group_name": "Tea", "member_count": 2, "max_member_count": 500}]
+        assert peer.sent == []
 
 
 async def test_a_call_that_wants_no_data_gets_the_async_status() -> None:

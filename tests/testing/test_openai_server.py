@@ -428,6 +428,27 @@ async def test_one_connection_serves_many_requests() -> None:
         assert len(server.requests) == 4
 
 
+async def test_an_answer_larger_than_the_sockets_buffer_arrives_whole() -> None:
+    """Our choice: long answers exist, and so do long prompts."""
+    long = "x" * 8_000_000
+    async with serving(text(long)) as (server, client):
+        assert (await client.ask(long))["content"] == long
+        assert server.requests[0].last_user_text == long
+
+
+async def test_a_client_that_waits_before_its_body_is_told_to_go_on() -> None:
+    """RFC 9110, section 10.1.1: Expect: 100-continue."""
+    async with serving(text("ok")) as (server, _):
+        port = int(server.base_url.removesuffix("/v1").rpartition(":")[2])
+        body = orjson.dumps(request("hi"))
+        head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
+        async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+            await stream.send(head % len(body))
+            assert (await stream.receive()).startswith(b"HTTP/1.1 100")
+            await stream.send(body)
+            assert (await stream.receive()).startswith(b"HTTP/1.1 200")
+
+
 async def test_what_is_no_http_closes_that_connection_only() -> None:
     """Our choice: a stray client disturbs nobody."""
     async with serving() as (server, client):
