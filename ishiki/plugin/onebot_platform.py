@@ -1,0 +1,317 @@
+"""`Platform` for OneBot v11: sends, fetches and calls on behalf of one runtime.
+
+Whatever the end does ends in an outcome here, never in an exception, but for `call`. Source: OneBot v11, public API;
+the forward and history actions are those of go-cqhttp, NapCat and Lagrange.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+import anyio
+from nonebot.adapters.onebot.v11.exception import ActionFailed, ApiNotAvailable, OneBotV11AdapterException
+
+from ishiki.contracts.events import ChannelRef, MessageCreated
+from ishiki.contracts.platform import ForwardNode, MediaRef, SendOutcome
+from ishiki.contracts.resources import FilePayload
+from ishiki.core.clock import Clock
+from ishiki.errors import ToolError
+from ishiki.jsonvalue import JsonObject, JsonValue, read_array
+from ishiki.plugin.accounts import Accounts, ApiLink, self_id_of
+from ishiki.plugin.cards import web_url
+from ishiki.plugin.connection import NotHandedOverError
+from ishiki.plugin.delivery import OutgoingMessage, to_segments
+from ishiki.plugin.intake import read_fetched
+from ishiki.plugin.publishing import Publisher
+from ishiki.plugin.segments import read_forward, read_message
+from ishiki.plugin.sent_registry import PendingSend, SentRegistry
+from ishiki.plugin.wire import read_id, read_text
+
+__all__ = ["OneBotPlatform", "PlatformLimits", "describe_failure"]
+
+logger = logging.getLogger(__name__)
+
+_MAX_DETAIL_CHARS: Final = 120
+_SPACE = re.compile(r"\s+")
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
+
+_TAKEN_PARAMETERS: Final = frozenset({"self", "bot", "api", "_timeout"})
+"""Names that NoneBot's own call uses."""
+
+_KNOWN_REFUSALS: Final = (
+    (re.compile(r"mute|banned|禁言|\bresult\W{1,4}120\b", re.IGNORECASE), "the account is muted there"),
+    (
+        re.compile(
+            r"not in (?:the |this )?group|no such group|not a member|不在群|已退群|\bresult\W{1,4}110\b", re.IGNORECASE
+        ),
+        "the account is not a member of that group",
+    ),
+    (re.compile(r"no friend|not a? ?friend|不是好友|非好友", re.IGNORECASE), "they are no friend of the account"),
+)
+"""What ends say, and what the model reads. The numbers are QQ's own results for a group message."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformLimits:
+    """Seconds that waits on the end may take; a profile's `limits`."""
+
+    send_s: float = 20.0
+    """From handing a message over to its answer."""
+
+    fetch_s: float = 2.0
+    """For a quoted message or a forwarded bundle."""
+
+    connect_s: float = 10.0
+    """For an account that is offline to come back before a send is `unreachable`."""
+
+
+class OneBotPlatform:
+    """OneBot v11, seen by one runtime. Single event loop."""
+
+    def __init__(
+        self,
+        account: str,
+        *,
+        accounts: Accounts,
+        sent: SentRegistry,
+        clock: Clock,
+        publisher: Publisher | None = None,
+        limits: PlatformLimits | None = None,
+    ) -> None:
+        """Bind to a default account.
+
+        Args:
+            account: the sid that None stands for.
+            accounts: all accounts.
+            sent: where sends are registered.
+            clock: tells the time of messages without one.
+            publisher: serves files; None: `publish` fails.
+            limits: time limits; the defaults by default.
+        """
+        self._account = account
+        self._accounts = accounts
+        self._sent = sent
+        self._clock = clock
+        self._publisher = publisher
+        self._limits = limits or PlatformLimits()
+
+    def is_online(self, account: str | None = None) -> bool:
+        """Whether a protocol end is connected for the account."""
+        return self._accounts.link(self._self_id(account)) is not None
+
+    async def wait_online(self, account: str | None = None) -> None:
+        """Return as soon as a protocol end is connected for the account."""
+        await self._accounts.wait_online(self._self_id(account))
+
+    async def send(self, target: ChannelRef, content: str) -> SendOutcome:
+        """Send one message of element markup.
+
+        Waits up to `connect_s` for the account, and can be cancelled until then. Once handed over, the call is shielded
+        from cancellation for its own limit, so that its outcome is known.
+        """
+        message = to_segments(content)
+        if not message.segments:
+            return SendOutcome("refused", detail="there is nothing in it that can be sent", dropped=message.dropped)
+        action, params = _send_action(target, self._accounts.temporary_chat(target))
+        if not action:
+            return SendOutcome("refused", detail=f"{target.channel_id!r} is no channel that can be written to")
+        link = None
+        with anyio.move_on_after(self._limits.connect_s):
+            link = await self._accounts.wait_online(self_id_of(target.sid))
+        if link is None:
+            return SendOutcome("unreachable", detail="the account is not connected", dropped=message.dropped)
+        sent_content = read_message(list(message.segments)).markup
+        pending = self._sent.begin(target, sent_content)
+        return await self._hand_over(link, action, {**params, "message": message.segments}, pending, message)
+
+    async def _hand_over(
+        self,
+        link: ApiLink,
+        action: str,
+        params: dict[str, object],
+        pending: PendingSend,
+        message: OutgoingMessage,
+    ) -> SendOutcome:
+        limit = self._limits.send_s
+        outcome = SendOutcome("unknown", detail="no answer in time")
+        try:
+            with anyio.move_on_after(limit, shield=True):
+                data = await link.call_api(action, _timeout=limit, **params)
+                message_id = read_id(cast("JsonObject", data), "message_id") if isinstance(data, Mapping) else ""
+                outcome = SendOutcome("sent", message_id)
+        except ActionFailed as failure:
+            outcome = SendOutcome("refused", detail=describe_failure(failure))
+        except (NotHandedOverError, ApiNotAvailable):
+            outcome = SendOutcome("unreachable", detail="the account is not connected")
+        except OneBotV11AdapterException:
+            outcome = SendOutcome("unknown", detail="the connection was lost before the answer")
+        finally:
+            _end(pending, outcome)
+        if outcome.state != "sent":
+            logger.warning("a message to %s: %s (%s)", pending.channel, outcome.state, outcome.detail)
+        elif not outcome.message_id:
+            logger.warning("a message to %s was sent, and the end gave no id for it", pending.channel)
+        return SendOutcome(outcome.state, outcome.message_id, outcome.detail, message.dropped)
+
+    async def message(self, message_id: str, *, account: str | None = None) -> MessageCreated | None:
+        """Fetch a message; None where the end does not have it, does not answer in time, or did not twice of late."""
+        data = await self._fetch("get_msg", {"message_id": _number(message_id)}, account)
+        if not isinstance(data, Mapping):
+            return None
+        named = data if read_id(data, "message_id") else {**data, "message_id": message_id}
+        return read_fetched(named, None, self_id=self._self_id(account), now_ms=self._clock.now_ms())
+
+    async def forward(self, forward_id: str, *, account: str | None = None) -> Sequence[ForwardNode] | None:
+        """Fetch a forwarded bundle; None where the end does not have it or does not answer in time."""
+        # The standard says `id`; NapCat and go-cqhttp also read `message_id`.
+        data = await self._fetch("get_forward_msg", {"id": forward_id, "message_id": forward_id}, account)
+        if not isinstance(data, Mapping):
+            return None
+        return read_forward(read_array(data, "message") or read_array(data, "messages"))
+
+    async def recent_history(self, channel: ChannelRef, count: int) -> Sequence[MessageCreated]:
+        """Fetch the newest messages of a channel, oldest first; empty where the end does not offer it.
+
+        Not part of OneBot v11: go-cqhttp, NapCat and Lagrange have it.
+        """
+        kind, _, number = channel.channel_id.partition(":")
+        action = "get_group_msg_history" if kind == "group" else "get_friend_msg_history"
+        key = "group_id" if kind == "group" else "user_id"
+        data = await self._fetch(action, {key: _number(number), "count": count}, channel.sid)
+        self_id, now_ms = self_id_of(channel.sid), self._clock.now_ms()
+        messages = read_array(data, "messages") if isinstance(data, Mapping) else ()
+        found = (
+            read_fetched(message, channel, self_id=self_id, now_ms=now_ms)
+            for message in messages
+            if isinstance(message, Mapping)
+        )
+        return [message for message in found if message is not None]
+
+    async def media(self, ref: MediaRef, *, account: str | None = None) -> str | None:
+        """Return an http(s) address of the media: a fresh one where the end gives one, else the one it came with."""
+        data = await self._fetch(*_media_action(ref), account) if ref.file else None
+        fresh = web_url(read_text(data, "url")) if isinstance(data, Mapping) else ""
+        return fresh or web_url(ref.url) or None
+
+    async def call(self, action: str, params: JsonObject, *, account: str | None = None) -> JsonValue:
+        """Call an action of OneBot's API, or one of the end's own, and return its data.
+
+        Raises:
+            ToolError: the end refused, is not connected or did not answer in time.
+        """
+        if taken := _TAKEN_PARAMETERS.intersection(params):
+            raise ToolError(f"{action}: no action has a parameter {min(taken)!r}; leave it out")
+        link = self._accounts.link(self._self_id(account))
+        if link is None:
+            raise ToolError(f"{action}: the account is not connected")
+        target = self._target(params, account) if action.startswith("send_") else None
+        pending = self._sent.begin(target, read_message(params.get("message")).markup) if target is not None else None
+        outcome = SendOutcome("unknown")
+        try:
+            with anyio.fail_after(self._limits.send_s):
+                data = await link.call_api(action, _timeout=self._limits.send_s, **params)
+            value = cast("JsonValue", data)
+            outcome = SendOutcome("sent", read_id(value, "message_id") if isinstance(value, Mapping) else "")
+            return value
+        except ActionFailed as failure:
+            outcome = SendOutcome("refused")
+            raise ToolError(f"{action}: the end refused: {describe_failure(failure)}") from failure
+        except (NotHandedOverError, ApiNotAvailable) as error:
+            outcome = SendOutcome("unreachable")
+            raise ToolError(f"{action}: the account is not connected") from error
+        except (OneBotV11AdapterException, TimeoutError) as error:
+            raise ToolError(f"{action}: no answer; it may have had its effect all the same") from error
+        finally:
+            if pending is not None:
+                _end(pending, outcome)
+
+    async def publish(self, payload: FilePayload) -> str:
+        """Return a temporary URL under which the protocol end can fetch the bytes.
+
+        Raises:
+            ToolError: this process serves no files.
+        """
+        if self._publisher is None:
+            raise ToolError("files cannot be published: the driver has no web server")
+        return self._publisher.publish(payload)
+
+    async def _fetch(self, action: str, params: Mapping[str, JsonValue], account: str | None) -> JsonValue:
+        """Call an action that only reads; None for whatever goes wrong."""
+        self_id = self._self_id(account)
+        link = self._accounts.link(self_id)
+        if link is None or not self._accounts.may_fetch(self_id, self._clock.monotonic()):
+            return None
+        limit, data, is_answered = self._limits.fetch_s, None, False
+        try:
+            with anyio.move_on_after(limit):
+                data = cast("JsonValue", await link.call_api(action, _timeout=limit, **params))
+                is_answered = True
+        except ActionFailed as failure:
+            is_answered = True
+            logger.debug("%s: the end refused: %s", action, describe_failure(failure))
+        except (NotHandedOverError, ApiNotAvailable):
+            return None
+        except OneBotV11AdapterException as error:
+            logger.debug("%s: %s", action, error)
+        self._accounts.note_fetch(self_id, self._clock.monotonic(), is_answered=is_answered)
+        return data
+
+    def _self_id(self, account: str | None) -> str:
+        return self_id_of(account or self._account)
+
+    def _target(self, params: JsonObject, account: str | None) -> ChannelRef | None:
+        group_id, user_id = read_id(params, "group_id"), read_id(params, "user_id")
+        is_group = group_id and params.get("message_type") != "private"
+        channel_id = f"group:{group_id}" if is_group else f"private:{user_id}" if user_id else ""
+        return ChannelRef(account or self._account, channel_id) if channel_id else None
+
+
+def _end(pending: PendingSend, outcome: SendOutcome) -> None:
+    match outcome.state:
+        case "sent":
+            pending.answered(outcome.message_id)
+        case "unknown":
+            pending.unanswered()
+        case "refused" | "unreachable":
+            pending.refused()
+
+
+def _send_action(target: ChannelRef, through_group: str) -> tuple[str, dict[str, object]]:
+    kind, _, number = target.channel_id.partition(":")
+    if kind == "group" and number:
+        return "send_group_msg", {"group_id": _number(number)}
+    if kind == "private" and number:
+        through: dict[str, object] = {"group_id": _number(through_group)} if through_group else {}
+        return "send_private_msg", {"user_id": _number(number), **through}
+    return "", {}
+
+
+def _media_action(ref: MediaRef) -> tuple[str, dict[str, JsonValue]]:
+    match ref.kind:
+        case "image":
+            return "get_image", {"file": ref.file}
+        case "audio":
+            return "get_record", {"file": ref.file, "out_format": "mp3"}
+        case "video" | "file":
+            return "get_file", {"file": ref.file, "file_id": ref.file}
+
+
+def _number(value: str) -> int | str:
+    """Return an id as the number that the standard wants, where it is one."""
+    return int(value) if _NUMBER.fullmatch(value) else value
+
+
+def describe_failure(failure: ActionFailed) -> str:
+    """Return why an end refused, in a few words that a model may read: one line, at most 120 characters."""
+    info = cast("JsonObject", vars(failure)["info"])  # untyped at its source
+    said = " ".join(text for key in ("wording", "message", "msg") if (text := read_text(info, key)))
+    for pattern, words in _KNOWN_REFUSALS:
+        if pattern.search(said):
+            return words
+    first = read_text(info, "wording", "message", "msg") or f"retcode {read_text(info, 'retcode') or 'unknown'}"
+    line = _SPACE.sub(" ", first).strip()
+    return line if len(line) <= _MAX_DETAIL_CHARS else f"{line[:_MAX_DETAIL_CHARS]}…"

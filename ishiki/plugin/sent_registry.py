@@ -1,0 +1,128 @@
+"""Which messages this process sent: so that the end's report of them (`message_sent`) is no new fact.
+
+The report may come before the answer to the call, when its id is not known yet. So while a send into a channel is
+unanswered, a report from there is held until it can be told. Sync state only; single event loop.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from ishiki.content import visible_text
+from ishiki.contracts.events import ChannelRef, MessageCreated
+from ishiki.core.clock import Clock
+
+__all__ = ["PendingSend", "SentRegistry"]
+
+_MAX_IDS: Final = 4_096
+"""Over all channels; an end reports a message within seconds of its answer."""
+
+_UNANSWERED_S: Final = 120.0
+"""How long a send without an answer, or without an id in it, may still be recognised by its words. Our choice."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PendingSend:
+    """A message handed to a socket. End it exactly once."""
+
+    _registry: SentRegistry
+    channel: ChannelRef
+    words: str
+
+    def answered(self, message_id: str) -> None:
+        """The end took it; without an id its report is recognised by its words."""
+        self._registry.end(self, ids=(message_id,) if message_id else (), is_said=not message_id)
+
+    def refused(self) -> None:
+        """Nothing was said."""
+        self._registry.end(self, ids=(), is_said=False)
+
+    def unanswered(self) -> None:
+        """It may have been said: its report is recognised by its words."""
+        self._registry.end(self, ids=(), is_said=True)
+
+
+@dataclass(slots=True)
+class _Channel:
+    pending: list[PendingSend] = field(default_factory=list[PendingSend])
+    held: list[tuple[MessageCreated, Callable[[MessageCreated], None]]] = field(
+        default_factory=list[tuple[MessageCreated, Callable[[MessageCreated], None]]]
+    )
+
+
+class SentRegistry:
+    """Recognises reports of our own sends."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Remember nothing."""
+        self._clock = clock
+        self._ids: OrderedDict[tuple[ChannelRef, str], None] = OrderedDict()
+        self._channels: dict[ChannelRef, _Channel] = {}
+        self._said: deque[tuple[float, ChannelRef, str]] = deque()
+
+    def begin(self, channel: ChannelRef, content: str) -> PendingSend:
+        """Take note, before the call, that `content` (markup) goes out to `channel`."""
+        pending = PendingSend(self, channel, _words(content))
+        self._channels.setdefault(channel, _Channel()).pending.append(pending)
+        return pending
+
+    def remember(self, channel: ChannelRef, message_ids: Iterable[str]) -> None:
+        """Take note of messages that were sent before, such as those of a checkpoint."""
+        for message_id in message_ids:
+            self._ids[channel, message_id] = None
+            if len(self._ids) > _MAX_IDS:
+                self._ids.popitem(last=False)
+
+    def is_ours(self, event: MessageCreated, *, otherwise: Callable[[MessageCreated], None]) -> bool:
+        """Tell whether this process sent what `event` reports.
+
+        Args:
+            event: the report of a message of the account's own.
+            otherwise: called with `event`, later, where it was held back and turns out not to be ours.
+
+        Returns:
+            True where it is ours or held back; False where it is a fact.
+        """
+        channel = self._channels.get(event.channel)
+        if self._is_known(event):
+            return True
+        if channel is None:
+            return False
+        channel.held.append((event, otherwise))
+        return True
+
+    def end(self, pending: PendingSend, *, ids: Iterable[str], is_said: bool) -> None:
+        """End a send and decide what was held for it; see `PendingSend`."""
+        channel = self._channels[pending.channel]
+        channel.pending.remove(pending)
+        self.remember(pending.channel, ids)
+        if is_said:
+            self._said.append((self._clock.monotonic() + _UNANSWERED_S, pending.channel, pending.words))
+        channel.held = [(event, otherwise) for event, otherwise in channel.held if not self._is_known(event)]
+        if channel.pending:
+            return
+        del self._channels[pending.channel]
+        for event, otherwise in channel.held:
+            otherwise(event)
+
+    def _is_known(self, event: MessageCreated) -> bool:
+        if (event.channel, event.message_id) in self._ids:
+            return True
+        now = self._clock.monotonic()
+        while self._said and self._said[0][0] < now:
+            self._said.popleft()
+        words = _words(event.content)
+        for said in self._said:
+            if said[1:] == (event.channel, words):
+                self._said.remove(said)
+                self.remember(event.channel, (event.message_id,) if event.message_id else ())
+                return True
+        return False
+
+
+def _words(content: str) -> str:
+    """Return what ends leave as it is: pictures get new names on the way, and spaces at the ends go."""
+    return visible_text(content).strip()
