@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -38,6 +42,17 @@ class StepClock:
         await self.wake.wait()
         self.wake = anyio.Event()
         self.asleep = anyio.Event()
+
+
+@contextmanager
+def largest_file(size: int) -> Generator[None]:
+    """Let no file grow beyond `size` bytes: what a full disk does to a write, the rest of the process aside."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 async def test_more_logs_than_handles_can_be_written_in_turn(tmp_path: Path) -> None:
@@ -77,6 +92,7 @@ async def test_the_pool_keeps_what_was_used_last(tmp_path: Path) -> None:
     first, second, third = (AppendFile(tmp_path / name, end=0, prefix=b"", files=files) for name in "abc")
     first.append(b"1")
     second.append(b"2")
+    second.sync()
     second.sync()
     third.append(b"3")  # closes the second: the first is older, but has bytes to force
     assert first.is_unforced
@@ -182,3 +198,54 @@ def test_a_folder_that_cannot_be_made_is_unwritable_for_now(tmp_path: Path) -> N
     (tmp_path / "blocked").unlink()
     assert file.append(b"data") == 0
     file.close()
+
+
+def test_a_short_write_is_cut_back_to_the_former_end(tmp_path: Path) -> None:
+    """Specification, full disk: nothing half-written, and the same call may be tried again."""
+    path = tmp_path / "log"
+    file = AppendFile(path, end=0, prefix=b"head ", files=LogFiles())
+    for size, content in ((3, b""), (12, b"head 1234")):
+        with largest_file(size), pytest.raises(StorageError) as refused:
+            file.append(b"1234567890")
+        assert refused.value.code == "storage_unwritable"
+        assert path.read_bytes() == content
+        file.append(b"1234")
+    assert path.read_bytes() == b"head 12341234"
+    file.close()
+
+
+def test_a_file_that_is_gone_before_its_handle_opens_again_is_not_made_anew(tmp_path: Path) -> None:
+    """Our choice: a log without its header and its past would look whole."""
+    path = tmp_path / "log"
+    file = AppendFile(path, end=0, prefix=b"", files=LogFiles())
+    file.append(b"data")
+    file.close()
+    path.unlink()
+    with pytest.raises(StorageError) as refused:
+        file.append(b"data")
+    assert refused.value.code == "storage_changed"
+    assert not path.exists()
+
+
+def test_a_handle_that_is_in_use_is_not_closed_for_another(tmp_path: Path) -> None:
+    """Our choice: the bound waits; a write in another thread goes on."""
+    files = LogFiles(max_open=1)
+    busy = AppendFile(tmp_path / "busy", end=0, prefix=b"", files=files)
+    other = AppendFile(tmp_path / "other", end=0, prefix=b"", files=files)
+    is_writing, may_end = threading.Event(), threading.Event()
+
+    def hold(_: int) -> None:
+        is_writing.set()
+        assert may_end.wait(5)
+
+    thread = threading.Thread(target=busy.append, args=(b"data", hold))
+    thread.start()
+    assert is_writing.wait(5)
+    other.append(b"data")
+    assert files.open_count == 2
+    may_end.set()
+    thread.join()
+    other.append(b"data")
+    assert files.open_count == 1
+    other.close()
+    assert files.open_count == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import resource
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -255,6 +256,50 @@ class StandingClock:
 
     async def sleep(self, seconds: float) -> None:
         """Return at once."""
+
+
+async def test_a_tail_that_cannot_be_kept_is_not_cut(open_log: OpenLog, path: Path) -> None:
+    """Our choice: on a full disk the channel waits; no byte is given up for it."""
+    damaged = WHOLE + b"x" * 500
+    put(path, damaged)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(StorageError) as refused:
+            await open_log()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert refused.value.code == "storage_unwritable"
+    assert path.read_bytes() == damaged
+    assert cuts(path) == []
+    assert ids(await open_log()) == ["1", "2", "3"]
+
+
+async def test_a_history_whose_file_is_gone_says_so(open_log: OpenLog, path: Path) -> None:
+    """Our choice: no silent end."""
+    put(path, HEADER + line("1") + line("2"))
+    log = await open_log(window_entries=1)
+    path.unlink()
+    with pytest.raises(StorageError) as refused:
+        assert [entry async for entry in log.history()] == []
+    assert refused.value.code == "storage_unreadable"
+
+
+async def test_a_history_whose_file_shrank_says_so(open_log: OpenLog, path: Path) -> None:
+    """Our choice: no silent end."""
+    put(path, HEADER + line("1") + line("2"))
+    log = await open_log(window_entries=1)
+    path.write_bytes(HEADER)
+    with pytest.raises(StorageError) as refused:
+        assert [entry async for entry in log.history()] == []
+    assert refused.value.code == "storage_unreadable"
+
+
+async def test_blank_lines_are_no_part_of_the_history(open_log: OpenLog, path: Path) -> None:
+    """Our choice: as everywhere else."""
+    put(path, HEADER + line("1") + b"\n \n" + line("2") + b"\n" + line("3"))
+    log = await open_log(window_entries=1)
+    assert [entry.id async for entry in log.history()] == ["2", "1"]
 
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
