@@ -1,0 +1,221 @@
+"""A request of the core as an OpenAI chat-completions request. Pure.
+
+Source: OpenAI API reference, chat completions (create). What it does not say is our choice: media that a model does not
+read become a line of text, and media in a tool's result follow as a user message, because a tool message takes text
+only. Reasoning is not sent back unless the model's configuration asks for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ishiki.core.messages import (
+    AssistantMessage,
+    FilePart,
+    ModelMessage,
+    ReasoningPart,
+    SystemMessage,
+    TextPart,
+    ToolMessage,
+    ToolOutput,
+    UserMessage,
+    file_data_url,
+)
+from ishiki.core.model import ModelRequest, ToolChoice, ToolSpec
+from ishiki.jsonvalue import JsonObject, JsonValue, read_str
+
+__all__ = ["ChatDialect", "chat_messages", "chat_tool_choice", "chat_tools", "wire_text"]
+
+_NO_OUTPUT = "(no output)"
+"""Some servers refuse a tool message without text."""
+
+_AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+
+
+@dataclass(frozen=True, slots=True)
+class ChatDialect:
+    """What one model takes."""
+
+    input: frozenset[str] = frozenset({"text"})
+    """Modalities it reads: text, image, audio, video, pdf."""
+    sends_reasoning: bool = False
+    """Whether earlier reasoning goes back as `reasoning_content`."""
+
+
+def wire_text(text: str) -> str:
+    """Return `text` without lone surrogates, which no request body can carry; each becomes U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def chat_messages(request: ModelRequest, dialect: ChatDialect) -> list[JsonObject]:
+    """Return the conversation: the system prompt, where there is one, then every message in order."""
+    messages: list[JsonObject] = []
+    if request.instructions:
+        messages.append({"role": "system", "content": wire_text(request.instructions)})
+    for message in request.messages:
+        messages.extend(_chat_message(message, dialect))
+    return messages
+
+
+def chat_tools(tools: Sequence[ToolSpec]) -> list[JsonObject]:
+    """Return the tools as functions, in order."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": wire_text(tool.description),
+                "parameters": tool.input_schema or {"type": "object", "properties": {}},
+            },
+        }
+        for tool in tools
+    ]
+
+
+def chat_tool_choice(choice: ToolChoice) -> JsonValue:
+    """Return the tool choice; None where the request says nothing, because `auto` is what servers assume."""
+    match choice:
+        case "auto":
+            return None
+        case "none" | "required":
+            return choice
+        case ToolSpec():
+            return {"type": "function", "function": {"name": choice.name}}
+
+
+def _chat_message(message: ModelMessage, dialect: ChatDialect) -> Sequence[JsonObject]:
+    match message:
+        case SystemMessage():
+            return ({"role": "system", "content": wire_text(message.content)},)
+        case UserMessage():
+            return ({"role": "user", "content": _user_content(message, dialect)},)
+        case AssistantMessage():
+            return (_assistant(message, dialect),)
+        case ToolMessage():
+            return _tool_results(message, dialect)
+
+
+def _user_content(message: UserMessage, dialect: ChatDialect) -> JsonValue:
+    if isinstance(message.content, str):
+        return wire_text(message.content)
+    parts: list[JsonObject] = []
+    for part in message.content:
+        match part:
+            case TextPart():
+                parts.append(_text_part(part.text))
+            case FilePart():
+                parts.append(_file_part(part, dialect))
+            case _:
+                pass  # of a type that nobody here knows; it has no form for a model
+    if all(part["type"] == "text" for part in parts):
+        # One text is what every server takes; lists are for media.
+        return "\n".join(read_str(part, "text") for part in parts)
+    return parts
+
+
+def _text_part(text: str) -> JsonObject:
+    return {"type": "text", "text": wire_text(text)}
+
+
+def _file_part(part: FilePart, dialect: ChatDialect) -> JsonObject:
+    kind, _, subtype = part.media_type.partition("/")
+    if kind == "image" and "image" in dialect.input:
+        return {"type": "image_url", "image_url": {"url": file_data_url(part)}}
+    if kind == "audio" and "audio" in dialect.input and part.media_type in _AUDIO_FORMATS and part.data is not None:
+        data = file_data_url(part).partition(",")[2]
+        return {"type": "input_audio", "input_audio": {"data": data, "format": _AUDIO_FORMATS[part.media_type]}}
+    if part.media_type == "application/pdf" and "pdf" in dialect.input and part.data is not None:
+        name = part.filename or "document.pdf"
+        return {"type": "file", "file": {"filename": wire_text(name), "file_data": file_data_url(part)}}
+    about = f"{kind if kind in ('image', 'audio', 'video') else subtype or 'file'}"
+    name = f" {part.filename!r}" if part.filename else ""
+    return _text_part(f"[{about}{name}: this model cannot read it]")
+
+
+def _assistant(message: AssistantMessage, dialect: ChatDialect) -> JsonObject:
+    # Calls that the provider ran itself are its own business, and so are their results.
+    calls: list[JsonObject] = [
+        {
+            "id": call.tool_call_id,
+            "type": "function",
+            "function": {"name": call.tool_name, "arguments": _arguments(call.input)},
+        }
+        for call in message.tool_calls
+        if not call.provider_executed
+    ]
+    text = wire_text(message.text)
+    out: dict[str, JsonValue] = {"role": "assistant", "content": text or (None if calls else "")}
+    if dialect.sends_reasoning:
+        reasoning = "".join(part.text for part in message.content if isinstance(part, ReasoningPart))
+        if reasoning:
+            out["reasoning_content"] = wire_text(reasoning)
+    if calls:
+        out["tool_calls"] = calls
+    return out
+
+
+def _arguments(value: JsonValue) -> str:
+    """Return arguments as the text of a JSON object: chat templates of compatible servers read them as one."""
+    if isinstance(value, Mapping):
+        return _compact(value)
+    return "{}" if value is None else _compact({"input": value})
+
+
+def _compact(value: JsonValue) -> str:
+    return wire_text(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=dict))
+
+
+def _tool_results(message: ToolMessage, dialect: ChatDialect) -> Sequence[JsonObject]:
+    results: list[JsonObject] = []
+    media: list[JsonObject] = []
+    for part in message.content:
+        text = _output_text(part.output)
+        if part.output.type == "content":
+            found = _output_media(part.output, dialect)
+            if found:
+                media.extend((_text_part(f"[media from {part.tool_name}, call {part.tool_call_id}]"), *found))
+        results.append({"role": "tool", "tool_call_id": part.tool_call_id, "content": text or _NO_OUTPUT})
+    if media:
+        results.append({"role": "user", "content": media})
+    return results
+
+
+def _output_text(output: ToolOutput) -> str:
+    value = output.value
+    match output.type:
+        case "text" | "error-text":
+            return wire_text(value) if isinstance(value, str) else _compact(value)
+        case "json" | "error-json":
+            return _compact(value)
+        case "execution-denied":
+            reason = f": {value}" if isinstance(value, str) and value else ""
+            return wire_text(f"The call was denied{reason}")
+        case "content":
+            texts = [read_str(part, "text") for part in _parts(value) if part.get("type") == "text"]
+            return wire_text("\n".join(texts))
+
+
+def _output_media(output: ToolOutput, dialect: ChatDialect) -> list[JsonObject]:
+    """Return the media of a `content` output: parts with a `url`, or with base64 `data`, and their `mediaType`."""
+    found: list[JsonObject] = []
+    for part in _parts(output.value):
+        media_type = read_str(part, "mediaType", "application/octet-stream")
+        url = read_str(part, "url")
+        if not url and (data := read_str(part, "data")):
+            url = f"data:{media_type};base64,{data}"
+        if url and part.get("type") != "text":
+            file = FilePart(media_type, url=url, filename=read_str(part, "filename") or None)
+            found.append(_file_part(file, dialect))
+    return found
+
+
+def _parts(value: JsonValue) -> list[JsonObject]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        return []
+    return [part for part in value if isinstance(part, Mapping)]
