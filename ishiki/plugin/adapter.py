@@ -269,6 +269,11 @@ class Adapter(OneBotAdapter):
 
     # API calls.
 
+    def abandon_calls(self) -> None:
+        """End all calls in flight as unanswered: the process is about to stop."""
+        for connection in self._connections.values():
+            connection.abandon()
+
     @override
     async def _call_api(self, bot: Bot, api: str, **data: object) -> object:
         """Call the API over the account's connection, or over HTTP where it has an API root.

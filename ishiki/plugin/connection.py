@@ -97,11 +97,15 @@ class Connection:
         call.done.set()
         return True
 
+    def abandon(self) -> None:
+        """Wait for no answer any more: the calls in flight end without one."""
+        for call in self._calls.values():
+            call.done.set()
+
     def lose(self) -> None:
         """Take note that the socket is gone: the calls in flight end without an answer. Idempotent."""
         self.is_lost = True
-        for call in self._calls.values():
-            call.done.set()
+        self.abandon()
 
     def replace(self) -> None:
         """End this connection because the account has connected anew."""

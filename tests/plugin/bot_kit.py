@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -56,6 +57,24 @@ class Bot:
         return [_words(fact) for fact in await self.facts.at_least(count)]
 
 
+class LogLines(logging.Handler):
+    """What our adapter logs, as a journal; attached while it is used with `with`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: Journal[str] = Journal("log lines")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.add(record.getMessage())
+
+    def __enter__(self) -> LogLines:
+        logging.getLogger("ishiki.plugin").addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("ishiki.plugin").removeHandler(self)
+
+
 def _words(fact: ChatEvent) -> str:
     match fact:
         case MessageCreated():
@@ -84,7 +103,8 @@ async def running_bot(
     """Run a bot; `settings` are NoneBot's, such as `onebot_access_token`."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
-        config = Config(_env_file=None, **{"driver": "", "port": port, "api_timeout": 5.0, **settings})
+        values: dict[str, Any] = {"driver": "", "port": port, "api_timeout": 5.0, **settings}
+        config = Config(_env_file=None, **values)
         driver = combine_driver(FastApiDriver, WebSocketClient)(Env(environment="test"), config)
         assert isinstance(driver, FastApiDriver)
         monkeypatch.setattr(nonebot, "_driver", driver)
