@@ -5,6 +5,7 @@ them brings its own `ConfigModel`.
 """
 
 from ishiki.config.document import ConfigDocument, KeyPath, Position, render_key
+from ishiki.config.environment import read_environment
 from ishiki.config.expand import Expanded, MissingVariable, expand
 from ishiki.config.model import ConfigModel, IdText
 from ishiki.config.problems import nearest
@@ -29,6 +30,7 @@ __all__ = [
     "load_yaml",
     "nearest",
     "parse_yaml",
+    "read_environment",
     "render_key",
     "setting_rows",
     "validate_config",

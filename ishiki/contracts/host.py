@@ -12,6 +12,7 @@ from ishiki.contracts.events import ChannelRef, ChatEvent
 from ishiki.contracts.platform import Platform
 from ishiki.contracts.resources import ResourceCenter
 from ishiki.contracts.scheduler import Scheduler
+from ishiki.contracts.transcript import Transcript
 from ishiki.core.agent import Agent
 from ishiki.core.clock import Clock, Random
 from ishiki.core.disposer import Disposer
@@ -139,6 +140,11 @@ class ExtensionHost(Protocol):
     @property
     def platform(self) -> Platform:
         """The chat platform."""
+        ...
+
+    @property
+    def transcript(self) -> Transcript:
+        """How facts are written for a model; context engines render through it, so that bytes stay the same."""
         ...
 
     @property

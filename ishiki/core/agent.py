@@ -6,7 +6,7 @@ An agent is served by one task (`serve`), which its owner starts; every other me
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import anyio
 from anyio.abc import TaskStatus
@@ -30,6 +30,7 @@ from ishiki.core.journal import Journal, Receipt
 from ishiki.core.messages import Message
 from ishiki.core.model import LanguageModel
 from ishiki.core.plugin import AgentPlugin, ordered_plugins, overrides
+from ishiki.core.slot import ModelSlot
 from ishiki.core.state import AgentState
 from ishiki.core.store import EntryStore
 from ishiki.core.turn import TurnLimits, TurnRunner
@@ -58,6 +59,7 @@ class Agent:
         plugins: Sequence[AgentPlugin] = (),
         limits: TurnLimits | None = None,
         clock: Clock | None = None,
+        wrap: Callable[[LanguageModel], LanguageModel] | None = None,
     ) -> None:
         """Make an agent; nothing runs before `serve`.
 
@@ -68,6 +70,7 @@ class Agent:
             plugins: hooks, in order of registration.
             limits: how long a turn waits for others.
             clock: time; the system's by default.
+            wrap: what stands between the loop and whichever model it has; called once.
         """
         limits = limits or TurnLimits()
         self.id = agent_id
@@ -75,12 +78,14 @@ class Agent:
         self.feed = AgentFeed(listener_limit_s=limits.hook_s)
         self._clock = clock or SystemClock()
         self._inbox = Inbox()
-        self._journal = Journal(store, self.feed, self._inbox, self._clock)
         self._plugins = ordered_plugins(plugins)
-        self._append_hooks = [plugin for plugin in self._plugins if overrides(plugin, "on_append")]
+        hooks = [plugin.on_append for plugin in self._plugins if overrides(plugin, "on_append")]
+        self._journal = Journal(store, self.feed, self._inbox, self._clock, hooks)
         self.state = AgentState(store.window(), self._store_entries, self._clock)
+        self._slot = ModelSlot(model)
+        asked = self._slot if wrap is None else wrap(self._slot)
         self._runner = TurnRunner(
-            agent_id, model, store, self._journal, self._inbox, self.feed, self._plugins, limits, self._clock
+            agent_id, asked, store, self._journal, self._inbox, self.feed, self._plugins, limits, self._clock
         )
         self._work = anyio.Event()
         self._idle = anyio.Event()
@@ -91,12 +96,17 @@ class Agent:
     @property
     def model(self) -> LanguageModel:
         """Who answers the next step."""
-        return self._runner.model
+        return self._slot.target
 
     @property
     def active_turn_id(self) -> str | None:
         """The running turn, or None."""
         return self._inbox.active_turn_id
+
+    @property
+    def backlog(self) -> int:
+        """How many submissions are not in the log yet."""
+        return self._journal.backlog
 
     @property
     def is_blocked(self) -> bool:
@@ -105,7 +115,7 @@ class Agent:
 
     def set_model(self, model: LanguageModel) -> None:
         """Let `model` answer from the next step on."""
-        self._runner.model = model
+        self._slot.target = model
 
     def send(
         self,
@@ -154,7 +164,7 @@ class Agent:
         if decision.store_now:
             now = self._clock.now_ms()
             entries = [_joining(message_entry(item, timestamp=now), decision.joins) for item in messages]
-            receipt = self._journal.submit(self._hooked(entries), is_stale=is_stale, is_self=is_self)
+            receipt = self._journal.submit(entries, is_stale=is_stale, is_self=is_self)
         if decision.is_new_turn and decision.turn_id is not None:
             self._announce_turn(decision.turn_id)
         return decision.turn_id, receipt
@@ -283,14 +293,8 @@ class Agent:
         self._journal.submit(events=[TurnQueued(turn_id)])
         self._work.set()
 
-    def _hooked(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        for plugin in self._append_hooks:
-            changed = plugin.on_append(entries)
-            entries = entries if changed is None else changed
-        return entries
-
     async def _store_entries(self, entries: Sequence[Entry]) -> None:
-        await self._journal.submit(self._hooked(entries)).wait()
+        await self._journal.submit(entries).wait()
 
     async def _init_plugins(self) -> None:
         done: list[AgentPlugin] = []

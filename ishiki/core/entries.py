@@ -102,13 +102,14 @@ def deferred_key(turn_id: str) -> str:
 def closing_key(entry: Entry) -> str | None:
     """Return the `joins` key behind which this entry is the last of its batch, if it can be one.
 
-    A step's batch consists of the entries that carry that step; a turn's end is its terminal event.
+    A step's batch consists of the entries that carry that step; a turn's end is its terminal event. What joins another
+    batch closes none.
     """
-    if entry.turn_id is None:
+    if entry.turn_id is None or entry.joins is not None:
         return None
     if entry.step is not None:
         return step_key(entry.turn_id, entry.step)
-    if entry.type == EVENT and entry.json_data.get("type") in _TERMINAL_EVENTS:
+    if entry.type == EVENT and read_str(entry.json_data, "type") in _TERMINAL_EVENTS:
         return deferred_key(entry.turn_id)
     return None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import anyio
@@ -83,8 +83,16 @@ class _Item:
 class Journal:
     """Serial appends and announcements of one agent."""
 
-    def __init__(self, store: EntryStore, feed: AgentFeed, inbox: Inbox, clock: Clock) -> None:
-        """Write to `store`, tell `feed`, count for `inbox`."""
+    def __init__(
+        self,
+        store: EntryStore,
+        feed: AgentFeed,
+        inbox: Inbox,
+        clock: Clock,
+        hooks: Sequence[Callable[[Sequence[Entry]], Sequence[Entry] | None]] = (),
+    ) -> None:
+        """Write to `store`, tell `feed`, count for `inbox`; `hooks` see, and may change, what is submitted."""
+        self._hooks = hooks
         self._store = store
         self._feed = feed
         self._inbox = inbox
@@ -127,6 +135,9 @@ class Journal:
             closes: `joins` keys that end with this batch; what joined them is announced behind it.
             events: emitted after that.
         """
+        for hook in self._hooks:
+            changed = hook(entries)
+            entries = entries if changed is None else changed
         item = _Item(entries, is_stale, is_self, closes, events, Receipt())
         self._items.append(item)
         if self._quiet.is_set():

@@ -156,7 +156,7 @@ class AgentPlugin:
         """Called once per turn before its first step. A name that another plugin has fails the turn."""
 
     def on_append(self, entries: Sequence[Entry]) -> Sequence[Entry] | None:
-        """See what is about to be appended, and possibly change it; None keeps it. Sync: it runs in `send`."""
+        """See what is about to be appended, and possibly change it; None keeps it. Sync, and it may not raise."""
 
     def transform_entries(
         self, entries: Sequence[Entry], request: ContextRequest

@@ -67,6 +67,7 @@ class _Turn:
     instructions: str = ""
     tools: ToolSet = field(default_factory=dict[str, Tool])
     step: int = 0
+    began_at: float = 0.0
     usage: Usage | None = None
     budget_scale: float = 1.0
     has_retried: bool = False
@@ -98,7 +99,7 @@ class TurnRunner:
 
     async def run(self, queued: QueuedTurn) -> None:
         """Run one turn to its end and record it. Raises nothing but cancellation from outside."""
-        turn = _Turn(queued.turn_id)
+        turn = _Turn(queued.turn_id, began_at=self.clock.monotonic())
         self._current = turn
         self.journal.begin_turn(turn.turn_id)
         end: TurnDone | TurnFailed | TurnAborted
@@ -106,6 +107,7 @@ class TurnRunner:
             with turn.scope:
                 end = await self._guarded(turn, queued.opening)
                 await self._end(turn, end)
+                self._log_end(turn, end)
                 await self._observe_end(turn, end)
             if turn.scope.cancelled_caught:
                 await self._end(turn, TurnAborted(turn.turn_id, turn.signal.reason or "interrupted"))
@@ -127,6 +129,15 @@ class TurnRunner:
         except Exception as error:  # noqa: BLE001 - boundary: a turn; a failed one is a log line, an entry and silence
             return self._failure(turn, error)
         return TurnDone(turn.turn_id, turn.usage)
+
+    def _log_end(self, turn: _Turn, end: TurnDone | TurnFailed) -> None:
+        if isinstance(end, TurnDone):
+            usage = turn.usage or Usage()
+            took_s = self.clock.monotonic() - turn.began_at
+            logger.info(
+                "%s: turn ended after %.1f s, %d steps, %d tokens in (%d cached), %d out",
+                self.owner, took_s, turn.step + 1, usage.input_tokens, usage.cached_input_tokens, usage.output_tokens,
+            )  # fmt: skip
 
     def _failure(self, turn: _Turn, error: Exception) -> TurnFailed:
         turn.signal.cancel("the turn failed")

@@ -65,9 +65,6 @@ class PlatformLimits:
     fetch_s: float = 2.0
     """For a quoted message or a forwarded bundle."""
 
-    connect_s: float = 10.0
-    """For an account that is offline to come back before a send is `unreachable`."""
-
 
 class OneBotPlatform:
     """OneBot v11, seen by one runtime. Single event loop."""
@@ -110,8 +107,8 @@ class OneBotPlatform:
     async def send(self, target: ChannelRef, content: str) -> SendOutcome:
         """Send one message of element markup.
 
-        Waits up to `connect_s` for the account, and can be cancelled until then. Once handed over, the call is shielded
-        from cancellation for its own limit, so that its outcome is known.
+        An account that is offline is `unreachable` at once: who can wait for it uses `wait_online`. Once handed over, the
+        call is shielded from cancellation for its own limit, so that its outcome is known.
         """
         message = to_segments(content)
         if not message.segments:
@@ -119,9 +116,7 @@ class OneBotPlatform:
         action, params = _send_action(target, self._accounts.temporary_chat(target))
         if not action:
             return SendOutcome("refused", detail=f"{target.channel_id!r} is no channel that can be written to")
-        link = None
-        with anyio.move_on_after(self._limits.connect_s):
-            link = await self._accounts.wait_online(self_id_of(target.sid))
+        link = self._accounts.link(self_id_of(target.sid))
         if link is None:
             return SendOutcome("unreachable", detail="the account is not connected", dropped=message.dropped)
         sent_content = read_message(list(message.segments)).markup
@@ -245,7 +240,8 @@ class OneBotPlatform:
         link = self._accounts.link(self_id)
         if link is None or not self._accounts.may_fetch(self_id, self._clock.monotonic()):
             return None
-        limit, data, is_answered = self._limits.fetch_s, None, False
+        limit, began = self._limits.fetch_s, self._clock.monotonic()
+        data, is_answered = None, False
         try:
             with anyio.move_on_after(limit):
                 data = cast("JsonValue", await link.call_api(action, _timeout=limit, **params))
@@ -253,11 +249,14 @@ class OneBotPlatform:
         except ActionFailed as failure:
             is_answered = True
             logger.debug("%s: the end refused: %s", action, describe_failure(failure))
-        except (NotHandedOverError, ApiNotAvailable):
-            return None
         except OneBotV11AdapterException as error:
             logger.debug("%s: %s", action, error)
-        self._accounts.note_fetch(self_id, self._clock.monotonic(), is_answered=is_answered)
+        finally:
+            now = self._clock.monotonic()
+            # Who asked may have the same limit and give up just before: that is no answer in time either. A connection
+            # that is lost at once, or a turn that is cancelled, says nothing about the end.
+            if is_answered or now - began > limit / 2:
+                self._accounts.note_fetch(self_id, now, is_answered=is_answered)
         return data
 
     def _self_id(self, account: str | None) -> str:

@@ -1,0 +1,53 @@
+"""What is printed when the bot is ready: where it listens, who owns which channels, what to do next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ishiki.config import Settings
+from ishiki.gateway import DEMO_REF, Gateway
+from ishiki.runtime.supervisor import Supervisor
+
+__all__ = ["Listening", "welcome"]
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where the server is."""
+
+    host: str
+    port: int
+    is_server: bool = True
+    """False: the driver has no server; only outgoing connections work."""
+
+    @property
+    def address(self) -> str:
+        """`host:port`, as a URL takes it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def welcome(listening: Listening, settings: Settings, supervisor: Supervisor, gateway: Gateway) -> str:
+    """Return the text, several lines."""
+    lines = ["Ishiki is ready."]
+    if listening.is_server:
+        guard = "this machine only" if settings.onebot_access_token is None else "with ONEBOT_ACCESS_TOKEN"
+        lines.append(f"  listens for OneBot v11 at ws://{listening.address}/onebot/v11/ws ({guard})")
+    lines.extend(f"  connects to {url}" for url in settings.onebot_ws_urls)
+    owners = supervisor.owner_lines()
+    lines.extend(f"  {line}" for line in owners)
+    if not owners:
+        lines.append(f"  no profile runs: nobody answers. Write {settings.profiles_dir}/<id>/profile.yaml")
+    lines.extend(
+        f"  profile {name} waits for {', '.join(error.missing)}" for name, error in sorted(supervisor.waiting.items())
+    )
+    demo = supervisor.demo_profiles()
+    if demo:
+        unset = ", ".join(name for name, is_configured in gateway.providers().items() if not is_configured)
+        lines.append(f"  {', '.join(demo)}: answered by {DEMO_REF}, which needs no key and no network")
+        lines.append(
+            f"    for a real model, set the key of one of these in .env: {unset or 'see profiles/models.yaml'}"
+        )
+    if listening.is_server:
+        lines.append("  talk to it in a second terminal: python -m ishiki chat")
+        lines.append("  connect QQ through NapCat, Lagrange or LLOneBot: see README.md")
+    return "\n".join(lines)

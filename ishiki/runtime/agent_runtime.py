@@ -1,0 +1,420 @@
+"""`ChannelRuntime`: one mind at work. Builds an agent from a profile, feeds it facts, and closes it in order.
+
+One task serves it (`serve`); a fault in it ends this runtime and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from ishiki.contracts.events import (
+    ATTACHMENT,
+    MESSAGE_CREATED,
+    MESSAGE_DELETED,
+    Attachment,
+    AttachmentItem,
+    ChatEvent,
+    MessageCreated,
+)
+from ishiki.contracts.extension import ExtensionInstance
+from ishiki.contracts.host import ChannelDomain, Domain
+from ishiki.contracts.resources import ResourceCenter
+from ishiki.contracts.transcript import Transcript
+from ishiki.core.agent import Agent
+from ishiki.core.disposer import DisposerStack, resolved
+from ishiki.core.entries import CHECKPOINT, COMPACT, EVENT, Entry
+from ishiki.core.journal import Receipt
+from ishiki.core.messages import CustomMessage
+from ishiki.core.turn import TurnLimits
+from ishiki.errors import HookError
+from ishiki.jsonvalue import JsonObject, JsonValue, read_object
+from ishiki.resources.capture import AssetRegistry
+from ishiki.resources.center import SchemeRouter
+from ishiki.runtime.active_profile import ActiveProfile
+from ishiki.runtime.facts import FactMemory
+from ishiki.runtime.hooks import call_hook
+from ishiki.runtime.host import BoundLogger, RuntimeHost, TaskOwner
+from ishiki.runtime.kit import RuntimeKit
+from ishiki.runtime.mind import Mind, MindParts
+from ishiki.runtime.paths import LOG_NAME
+from ishiki.runtime.prompt import CONTINUE
+from ishiki.runtime.schedule import RuntimeScheduler
+from ishiki.runtime.zone import find_zone
+from ishiki.storage import EventLog
+from ishiki.tools.deliveries import settle_entries
+
+__all__ = ["ChannelRuntime"]
+
+logger = logging.getLogger(__name__)
+
+_CHECKPOINT_EVERY = 1_000
+"""Entries after which a checkpoint is due, so that opening reads no further back. Source: design, checkpoint."""
+
+_CLOSE_LIMIT_S = 2.0
+"""How long the last writes, and each hook that stops something, may take at the end."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """What exists while the runtime is served."""
+
+    store: EventLog
+    agent: Agent
+    host: RuntimeHost
+    tasks: TaskOwner
+    transcript: Transcript
+    extensions: Sequence[tuple[str, ExtensionInstance]]
+
+
+class ChannelRuntime:
+    """Implements `AgentRuntime` for one channel.
+
+    Attributes:
+        id: `<profile>/<sid>/<channel>`.
+        used_at: when it last took a fact or ended a turn, by the monotonic clock.
+    """
+
+    def __init__(self, active: ActiveProfile, domain: ChannelDomain, home: Path, kit: RuntimeKit) -> None:
+        """Describe a runtime; `serve` builds it."""
+        self.id = f"{active.id}/{domain.channel}"
+        self.active = active
+        self.home = home
+        self.used_at = kit.clock.monotonic()
+        self._domain = domain
+        self._kit = kit
+        self._open: _Open | None = None
+        self._facts = FactMemory()
+        self._assets = AssetRegistry(home / "resources" / "assets")
+        self._closing = anyio.Event()
+        self._closed = anyio.Event()
+        self._grace_s = 0.0
+        self._checkpoint_due = False
+        self._disposers: Sequence[tuple[str, ExtensionInstance, DisposerStack]] = ()
+
+    @property
+    def profile_id(self) -> str:
+        """The profile that it runs."""
+        return self.active.id
+
+    @property
+    def domain(self) -> Domain:
+        """Where it lives."""
+        return self._domain
+
+    @property
+    def host(self) -> RuntimeHost:
+        """What its extensions are handed."""
+        return self._opened().host
+
+    @property
+    def agent(self) -> Agent:
+        """The agent loop."""
+        return self._opened().agent
+
+    @property
+    def resources(self) -> ResourceCenter:
+        """Its resources."""
+        return self._opened().host.resources
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it takes nothing any more."""
+        return self._closing.is_set() or self._open is None
+
+    @property
+    def can_leave(self) -> bool:
+        """Whether nothing speaks against closing it for idleness."""
+        opened = self._opened()
+        return (
+            opened.agent.is_idle()
+            and opened.agent.backlog == 0
+            and opened.tasks.kept_alive_by == 0
+            and not self.active.wakeup.runs_without_input
+        )
+
+    def is_idle(self) -> bool:
+        """Whether no turn runs, waits or is pending."""
+        return self._open is None or self._open.agent.is_idle()
+
+    async def deliver(self, event: ChatEvent) -> None:
+        """Submit a fact; see `AgentRuntime.deliver`."""
+        await self.take(event)
+
+    def is_known(self, event: ChatEvent) -> bool:
+        """Whether the same fact was heard before."""
+        return self._facts.is_known(event)
+
+    def find_quoted(self, event: MessageCreated) -> MessageCreated | None:
+        """Return `event` with the quoted message as the log has it, or None where the log has not."""
+        if event.quote is None:
+            return event
+        found = self._facts.find_quote(event.quote, event.self_id, self._opened().store.window())
+        return None if found is None else replace(event, quote=found)
+
+    async def take(self, event: ChatEvent) -> Receipt:
+        """Capture media, submit the fact, and return what tells that it is stored."""
+        opened = self._opened()
+        now = self._kit.clock.now_ms()
+        self.used_at = self._kit.clock.monotonic()
+        attachment: Attachment | None = None
+        if isinstance(event, MessageCreated):
+            content, items = await self._capture(event, now)
+            if items:
+                event = replace(event, content=content)
+                attachment = Attachment("platform", items, channel=event.channel, message_id=event.message_id)
+        kind = MESSAGE_CREATED if isinstance(event, MessageCreated) else MESSAGE_DELETED
+        messages = [CustomMessage(kind, event.to_data(), timestamp=event.timestamp)]
+        if attachment is not None:
+            messages.append(CustomMessage(ATTACHMENT, attachment.to_data(), timestamp=event.timestamp))
+        self._facts.note(event)
+        _, receipt = opened.agent.submit(
+            messages, is_stale=now - event.timestamp > self._stale_after_ms, is_self=self._is_own(event)
+        )
+        assert receipt is not None, "a record that triggers nothing is stored at once"
+        if opened.store.entries_since_checkpoint >= _CHECKPOINT_EVERY and not self._checkpoint_due:
+            self._checkpoint_due = True
+            opened.tasks.spawn("checkpoint", self._write_checkpoint)
+        return receipt
+
+    async def _capture(self, event: MessageCreated, now_ms: int) -> tuple[str, Sequence[AttachmentItem]]:
+        try:
+            return await self._assets.capture(event.content, now_ms)
+        except OSError as error:
+            # A full disk must not cost the fact; it then names its media by their source.
+            logger.warning("%s: media of message %s are not captured: %s", self.id, event.message_id, error)
+            return event.content, ()
+
+    def wake(self, prompt: str | None = None) -> str | None:
+        """Start a turn past the wakeup engine; see `AgentRuntime.wake`."""
+        text = prompt if prompt is not None and prompt.strip() else CONTINUE
+        return self._opened().agent.continue_(text)
+
+    def close(self, *, grace_s: float) -> None:
+        """Ask it to close: a running turn gets `grace_s` seconds, then it is interrupted. Returns at once."""
+        self._grace_s = grace_s
+        self._closing.set()
+
+    async def wait_closed(self) -> None:
+        """Return when it has closed."""
+        await self._closed.wait()
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Build the runtime, report that it is ready, and keep it until `close`.
+
+        Raises:
+            StorageError: its log cannot be opened.
+            Exception: what an engine or extension raised when it was created.
+        """
+        try:
+            async with anyio.create_task_group() as group:
+                try:
+                    await self._build(group)
+                    task_status.started()
+                    await self._closing.wait()
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await self._shut()
+                    group.cancel_scope.cancel()
+        finally:
+            self._closing.set()
+            self._closed.set()
+
+    def _opened(self) -> _Open:
+        assert self._open is not None, f"{self.id} is not open"
+        return self._open
+
+    @property
+    def _stale_after_ms(self) -> float:
+        return self.active.profile.config.limits.stale_after * 1000
+
+    def _is_own(self, event: ChatEvent) -> bool:
+        if not isinstance(event, MessageCreated):
+            return False
+        if event.is_self or event.user.id == event.self_id:
+            return True
+        author = f"{event.platform}:{event.user.id}"
+        return author in self._kit.claimed_accounts or self._kit.is_own_account(author)
+
+    async def _build(self, group: TaskGroup) -> None:
+        profile, channel, kit = self.active.profile, self._domain.channel, self._kit
+        config = profile.config
+        await anyio.Path(self.home).mkdir(parents=True, exist_ok=True)
+        store = await EventLog.open(
+            self.home / LOG_NAME,
+            sid=channel.sid,
+            channel_id=channel.channel_id,
+            window_entries=config.limits.window_entries,
+            files=kit.log_files,
+        )
+        try:
+            zone = find_zone(config.timezone, kit.settings.timezone)
+            tasks = TaskOwner(group, self.id)
+            transcript = Transcript(
+                zone,
+                max_message_chars=config.guards.max_message_chars,
+                capacity=config.limits.window_entries,
+            )
+            host = RuntimeHost(
+                runtime_id=self.id,
+                profile_id=self.active.id,
+                domain=self._domain,
+                root=profile.folder,
+                home=self.home,
+                logger=BoundLogger(logging.getLogger("ishiki.runtime"), {"runtime": self.id}),
+                resources=SchemeRouter(),
+                platform=kit.platform_for(channel.sid, config.limits),
+                clock=kit.clock,
+                random=kit.random,
+                scheduler=RuntimeScheduler(kit.clock, zone, tasks.spawn),
+                transcript=transcript,
+                find_model=lambda ref: self.active.find_model(kit.gateway, ref),
+                tasks=tasks,
+                profile_closers=self.active.closers,
+            )
+            await _settle_crash(store, kit.clock.now_ms())
+            checkpoint: JsonObject = {} if store.last_checkpoint is None else store.last_checkpoint.json_data
+            self._facts.restore(checkpoint, _since_checkpoint(store))
+            transcript.restore_names(read_object(checkpoint, "names"))
+            extensions = await self._create_extensions(host)
+            agent = await self._create_agent(store, host, extensions)
+            state = read_object(checkpoint, "state")
+            if state and agent.state.get() == {"version": 1}:
+                agent.state.restore(state)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await store.aclose()
+            raise
+        self._open = _Open(store, agent, host, tasks, transcript, extensions)
+        await group.start(agent.serve)
+        await self._attach_extensions(extensions)
+
+    async def _create_extensions(self, host: RuntimeHost) -> list[tuple[str, ExtensionInstance]]:
+        created: list[tuple[str, ExtensionInstance]] = []
+        for extension, config in self.active.extensions:
+            instance = await resolved(extension.create(host, config))
+            if instance is not None:
+                created.append((extension.name, instance))
+        return created
+
+    async def _create_agent(
+        self, store: EventLog, host: RuntimeHost, extensions: Sequence[tuple[str, ExtensionInstance]]
+    ) -> Agent:
+        active, limits = self.active, self.active.profile.config.limits
+        context = await resolved(active.context.create(host, active.config_of("context")))
+        wakeup = await resolved(active.wakeup.create(host, active.config_of("wakeup")))
+        toolcall = await resolved(active.toolcall.create(host, active.config_of("toolcall")))
+        parts = MindParts(active.profile, host, context, wakeup, self._facts, extensions)
+        return Agent(
+            self.id,
+            model=active.find_model(self._kit.gateway, None),
+            store=store,
+            plugins=[Mind(parts)],
+            limits=TurnLimits(
+                first_part_s=limits.first_part_s,
+                between_parts_s=limits.between_parts_s,
+                call_s=limits.call_s,
+                tool_s=limits.tool_s,
+                hook_s=limits.hook_s,
+                turn_s=limits.turn_s,
+            ),
+            clock=self._kit.clock,
+            wrap=toolcall.wrap,
+        )
+
+    async def _attach_extensions(self, extensions: Sequence[tuple[str, ExtensionInstance]]) -> None:
+        limit_s = self.active.profile.config.limits.hook_s
+        self._disposers = [(name, instance, DisposerStack()) for name, instance in extensions]
+        for name, instance, disposers in self._disposers:
+            try:
+                hook = partial(instance.attach, self)
+                disposers.push(await call_hook(f"extension {name}", "attach", hook, limit_s=limit_s))
+            except HookError as error:
+                logger.warning("%s: %s; the runtime goes on without it", self.id, error, exc_info=error.__cause__)
+
+    async def _write_checkpoint(self) -> None:
+        opened = self._opened()
+        try:
+            await opened.agent.record(self._checkpoint_entry(opened))
+        finally:
+            self._checkpoint_due = False
+
+    def _checkpoint_entry(self, opened: _Open) -> Entry:
+        data: dict[str, JsonValue] = {
+            "state": opened.agent.state.get(),
+            "compaction": _compaction(opened.store),
+            "waits": [],
+            "guards": {},
+            "names": opened.transcript.names(),
+            **self._facts.checkpoint(),
+        }
+        return Entry(CHECKPOINT, data, self._kit.clock.now_ms())
+
+    async def _shut(self) -> None:
+        """Close in order: turns, checkpoint, agent with its engines, extensions in reverse, and the store last."""
+        opened = self._open
+        if opened is None:
+            return
+        with anyio.move_on_after(self._grace_s):
+            await opened.agent.wait()
+        opened.tasks.is_closed = True
+        with anyio.move_on_after(_CLOSE_LIMIT_S):
+            await opened.agent.interrupt("the runtime closes")
+        if opened.store.entries_since_checkpoint > 0:
+            with anyio.move_on_after(_CLOSE_LIMIT_S):
+                await opened.agent.record(self._checkpoint_entry(opened))
+        with anyio.move_on_after(2 * _CLOSE_LIMIT_S):
+            await opened.agent.stop("the runtime closes")
+        await self._stop_extensions()
+        await opened.store.aclose()
+        self._open = None
+
+    async def _stop_extensions(self) -> None:
+        for name, instance, disposers in reversed(self._disposers):
+            try:
+                await call_hook(f"extension {name}", "stop", instance.stop, limit_s=_CLOSE_LIMIT_S)
+                while (disposer := disposers.pop()) is not None:
+                    await call_hook(f"extension {name}", "the disposer of attach", disposer, limit_s=_CLOSE_LIMIT_S)
+            except HookError as error:
+                logger.warning("%s: %s", self.id, error, exc_info=error.__cause__)
+
+
+def _since_checkpoint(store: EventLog) -> list[Entry]:
+    """Return what the log holds behind its newest checkpoint, oldest first."""
+    window = store.window()
+    newest = store.last_checkpoint
+    position = next((i for i in range(len(window) - 1, -1, -1) if newest is not None and window[i].id == newest.id), -1)
+    if position >= 0:
+        return list(window[position + 1 :])
+    return [*store.take_replay(), *window]
+
+
+def _compaction(store: EventLog) -> JsonObject | None:
+    """Return the newest compaction's data: in the window, or what an older checkpoint carries on."""
+    newest = next((entry for entry in reversed(store.window()) if entry.type == COMPACT), None)
+    if newest is not None:
+        return newest.json_data
+    carried = None if store.last_checkpoint is None else store.last_checkpoint.json_data.get("compaction")
+    return carried if isinstance(carried, Mapping) else None
+
+
+async def _settle_crash(store: EventLog, now_ms: int) -> None:
+    """Write down how the turn ended that was running when the process died, with what it had said."""
+    window = store.window()
+    turn_id: str | None = None
+    for entry in reversed(window):
+        if entry.type == EVENT and entry.turn_id is not None:
+            turn_id = entry.turn_id if entry.json_data.get("type") == "turn.start" else None
+            break
+    if turn_id is None:
+        return
+    ended = Entry(
+        EVENT, {"type": "turn.aborted", "turnId": turn_id, "reason": "the process ended"}, now_ms, turn_id=turn_id
+    )
+    await store.append(*settle_entries(turn_id, window, now_ms), ended)

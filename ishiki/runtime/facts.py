@@ -1,0 +1,112 @@
+"""What a channel has heard and said lately: which facts are duplicates, and what a quoted message was.
+
+Bounded; restored from the newest checkpoint and from what follows it in the log.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+
+from ishiki.contracts.events import MESSAGE_CREATED, ChatEvent, MessageCreated, Quote, User
+from ishiki.core.entries import DELIVERY, Entry
+from ishiki.core.messages import CustomMessage
+from ishiki.jsonvalue import JsonObject, JsonValue, read_array, read_str
+
+__all__ = ["FactMemory"]
+
+_REMEMBERED = 2_000
+"""Keys of a channel that count for duplicates. Source: design, channel queue."""
+
+_SAID_STATES = frozenset({"sent", "unknown"})
+
+
+class FactMemory:
+    """The recent facts of one runtime.
+
+    A duplicate has the same account, channel, message id, sender and time; the same id from somebody else or at another
+    time is another message, since platforms reuse ids.
+    """
+
+    def __init__(self) -> None:
+        """Remember nothing."""
+        self._heard: OrderedDict[str, str] = OrderedDict()
+        self._said: OrderedDict[str, str] = OrderedDict()
+
+    def restore(self, checkpoint: JsonObject, entries: Sequence[Entry]) -> None:
+        """Take over what a checkpoint holds, and then what the entries behind it tell."""
+        for key in read_array(checkpoint, "recentIds"):
+            if isinstance(key, str):
+                _remember(self._heard, key, "")
+        for sent in read_array(checkpoint, "sentIds"):
+            if isinstance(sent, Mapping):
+                _remember(self._said, read_str(sent, "id"), read_str(sent, "sid"))
+        for entry in entries:
+            self.note_entry(entry)
+
+    def note_entry(self, entry: Entry) -> None:
+        """Learn from an entry of the log."""
+        if entry.type == DELIVERY:
+            data = entry.json_data
+            if read_str(data, "state") in _SAID_STATES and (message_id := read_str(data, "id")):
+                _remember(self._said, message_id, read_str(data, "sid"))
+            return
+        message = entry.message
+        if isinstance(message, CustomMessage) and message.type == MESSAGE_CREATED:
+            self.note(MessageCreated.from_data(message.data))
+
+    def note(self, event: ChatEvent) -> None:
+        """Remember a fact."""
+        key = _key(event)
+        if key:
+            _remember(self._heard, key, "")
+
+    def is_known(self, event: ChatEvent) -> bool:
+        """Whether the same fact was heard before. Without a usable id nothing is a duplicate."""
+        key = _key(event)
+        return bool(key) and key in self._heard
+
+    def find_quote(self, quote: Quote, self_id: str, window: Sequence[Entry]) -> Quote | None:
+        """Return the quoted message as the log has it, or None where the log has not.
+
+        Args:
+            quote: what is known of it: its id.
+            self_id: the account, whose own words count as its.
+            window: the log's newest entries, in history order.
+        """
+        for entry in reversed(window):
+            message = entry.message
+            if isinstance(message, CustomMessage):
+                if message.type == MESSAGE_CREATED and read_str(message.data, "messageId") == quote.id:
+                    found = MessageCreated.from_data(message.data)
+                    return Quote(quote.id, found.content, found.user)
+            elif entry.type == DELIVERY and read_str(entry.json_data, "id") == quote.id:
+                return Quote(quote.id, read_str(entry.json_data, "content"), User(self_id))
+        if quote.id in self._said:
+            return Quote(quote.id, "", User(self_id))
+        return None
+
+    def checkpoint(self) -> dict[str, JsonValue]:
+        """Return the part of a checkpoint that restores this."""
+        return {
+            "recentIds": list(self._heard),
+            "sentIds": [{"id": message_id, "sid": sid} for message_id, sid in self._said.items()],
+        }
+
+
+def _key(event: ChatEvent) -> str:
+    if not event.message_id:
+        return ""
+    # The channel is part of it: in cross mode one runtime hears many.
+    if isinstance(event, MessageCreated):
+        return f"{event.channel}|{event.message_id}|{event.user.id}|{event.timestamp}"
+    return f"{event.channel}|{event.message_id}|recalled"
+
+
+def _remember(memory: OrderedDict[str, str], key: str, value: str) -> None:
+    if not key:
+        return
+    memory[key] = value
+    memory.move_to_end(key)
+    while len(memory) > _REMEMBERED:
+        memory.popitem(last=False)

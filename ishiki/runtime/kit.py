@@ -1,0 +1,42 @@
+"""`RuntimeKit`: what all runtimes of a process share. Made once, by the lifespan; handed down, never looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ishiki.config import Redactor, Settings
+from ishiki.contracts.platform import Platform
+from ishiki.contracts.services import ServiceRegistry
+from ishiki.core.clock import Clock, Random
+from ishiki.gateway import Gateway
+from ishiki.profile import LimitsConfig
+from ishiki.storage import LogFiles
+
+__all__ = ["RuntimeKit"]
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeKit:
+    """The process's own parts."""
+
+    settings: Settings
+    environment: Mapping[str, str]
+    """For `${NAME}` in YAML."""
+    profiles_dir: Path
+    data_dir: Path
+    gateway: Gateway
+    services: ServiceRegistry
+    log_files: LogFiles
+    clock: Clock
+    random: Random
+    platform_for: Callable[[str, LimitsConfig], Platform]
+    """The platform as an account sees it, by sid, with a profile's time limits."""
+    is_own_account: Callable[[str], bool]
+    """Whether a sid is an account that is connected, or was, in this process."""
+    abandon_calls: Callable[[], None]
+    """End every platform call in flight as unknown: at a stop, whose time is up."""
+    redactor: Redactor = field(default_factory=Redactor)
+    claimed_accounts: set[str] = field(default_factory=set[str])
+    """Sids that profiles name exactly: ours too, before they connect. Kept by the supervisor."""

@@ -1,0 +1,131 @@
+"""`Mind`: the one agent plugin of a runtime. It puts engines, extensions and the kernel's tools in their places."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ishiki.contracts.engines import ContextEngineInstance, WakeupEngineInstance
+from ishiki.contracts.extension import ExtensionInstance
+from ishiki.core.agent import Agent
+from ishiki.core.disposer import DisposerStack, resolved
+from ishiki.core.entries import DELIVERY, Entry
+from ishiki.core.messages import CustomMessage, Message, ModelMessage
+from ishiki.core.plugin import AgentPlugin, ContextRequest, StepResult
+from ishiki.core.tool import ToolSet
+from ishiki.errors import HookError
+from ishiki.profile import Profile
+from ishiki.runtime.facts import FactMemory
+from ishiki.runtime.hooks import call_hook
+from ishiki.runtime.host import RuntimeHost
+from ishiki.runtime.prompt import BASE_PROMPT
+from ishiki.runtime.toolset import ToolMerge
+from ishiki.tools import kernel_tools
+from ishiki.tools.deliveries import settle_entries
+from ishiki.tools.stop_rule import StopRule
+
+__all__ = ["Mind", "MindParts"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class MindParts:
+    """What a mind is made of."""
+
+    profile: Profile
+    host: RuntimeHost
+    context: ContextEngineInstance
+    wakeup: WakeupEngineInstance
+    facts: FactMemory
+    extensions: Sequence[tuple[str, ExtensionInstance]]
+
+
+class Mind(AgentPlugin):
+    """Forwards each hook of the loop to the one who owns the decision."""
+
+    name = "the runtime"
+
+    def __init__(self, parts: MindParts) -> None:
+        """Keep the parts; engines attach in `init`."""
+        self._parts = parts
+        self._limit_s = parts.profile.config.limits.hook_s
+        self._disposers = DisposerStack()
+        self._stop_rule = StopRule()
+        self._kernel = kernel_tools(parts.host, parts.profile.config)
+
+    async def init(self, agent: Agent) -> None:
+        """Attach the context engine, then the wakeup engine, so that no fact is stored unseen."""
+        for owner, attach in (
+            ("context engine", self._parts.context.attach),
+            ("wakeup engine", self._parts.wakeup.attach),
+        ):
+            try:
+                hook = partial(attach, agent)
+                self._disposers.push(await call_hook(self._named(owner), "attach", hook, limit_s=self._limit_s))
+            except HookError as error:
+                logger.warning("%s: %s", self._parts.host.runtime_id, error, exc_info=error.__cause__)
+
+    async def stop(self) -> None:
+        """Detach the engines in reverse."""
+        while (disposer := self._disposers.pop()) is not None:
+            try:
+                await call_hook("an engine", "the disposer of attach", disposer, limit_s=self._limit_s)
+            except HookError as error:
+                logger.warning("%s: %s", self._parts.host.runtime_id, error, exc_info=error.__cause__)
+
+    def on_append(self, entries: Sequence[Entry]) -> None:
+        """Remember what was said, for quotes of it."""
+        for entry in entries:
+            if entry.type == DELIVERY:
+                self._parts.facts.note_entry(entry)
+
+    async def extend_instructions(self, turn_id: str) -> str:
+        """Return the system prompt: base, persona, extensions in order, context engine."""
+        profile = self._parts.profile
+        paragraphs = [BASE_PROMPT, await profile.persona(), profile.config.instruction.strip()]
+        for name, instance in self._parts.extensions:
+            text = await call_hook(
+                f"extension {name}", "extend_instructions", instance.extend_instructions, limit_s=self._limit_s
+            )
+            paragraphs.append((text or "").strip())
+        text = await call_hook(
+            self._named("context engine"), "instructions", self._parts.context.instructions, limit_s=self._limit_s
+        )
+        paragraphs.append((text or "").strip())
+        return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
+
+    async def extend_tools(self, turn_id: str) -> ToolSet:
+        """Return the kernel's tools and each extension's, in order."""
+        merge = ToolMerge(self._kernel)
+        for name, instance in self._parts.extensions:
+            owner = f"extension {name}"
+            merge.add(owner, await call_hook(owner, "extend_tools", instance.extend_tools, limit_s=self._limit_s))
+        return merge.tools
+
+    async def transform_entries(self, entries: Sequence[Entry], request: ContextRequest) -> Sequence[Entry]:
+        """Let the context engine choose."""
+        return await resolved(self._parts.context.prepare_entries(entries, request))
+
+    async def transform_messages(self, messages: Sequence[Message], request: ContextRequest) -> Sequence[Message]:
+        """Let the context engine render."""
+        return await resolved(self._parts.context.render_messages(messages, request))
+
+    def to_model_messages(self, message: CustomMessage) -> Sequence[ModelMessage] | None:
+        """Write what the context engine left as it was: one user message per fact."""
+        return self._parts.host.transcript.project(message)
+
+    def on_step_finish(self, result: StepResult) -> bool | None:
+        """Apply the stop rule of the kernel's tools."""
+        return self._stop_rule.goes_on(result)
+
+    def settle_turn(self, turn_id: str, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Write down what an unfinished turn has said, so that the mind remembers it."""
+        return settle_entries(turn_id, entries, self._parts.host.clock.now_ms())
+
+    def _named(self, family: str) -> str:
+        config = self._parts.profile.config
+        engine = config.context.engine if family == "context engine" else config.wakeup.engine
+        return f"{family} {engine}"

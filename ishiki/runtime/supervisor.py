@@ -1,0 +1,391 @@
+"""`Supervisor`: the root of everything that runs. Owns profiles, routing, queues and runtimes, from start to stop.
+
+Its `run` is the one task that the host starts. It lets no exception out: an unexpected one in the host's own group
+would leave a process that still listens and does nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup, TaskStatus
+
+from ishiki.contracts.events import ChannelRef, ChatEvent, MessageCreated
+from ishiki.core.journal import Receipt
+from ishiki.errors import ActivationError, ConfigError, IshikiError
+from ishiki.profile import LoadedProfiles, Router, Stamp, load_profiles, take_stamp, watch_profiles
+from ishiki.runtime.active_profile import ActiveProfile, activate
+from ishiki.runtime.agent_runtime import ChannelRuntime
+from ishiki.runtime.channel_queue import ChannelQueue
+from ishiki.runtime.fallback import FactKeeper
+from ishiki.runtime.kit import RuntimeKit
+from ishiki.runtime.quotes import fetch_quote
+from ishiki.runtime.residents import Residents
+
+__all__ = ["Supervisor", "SupervisorCounts"]
+
+logger = logging.getLogger(__name__)
+
+STOP_GRACE_S = 5.0
+"""How long running turns may finish at a stop. Source: design, stop."""
+
+_SWEEP_S = 60.0
+"""How often idle runtimes are looked for."""
+
+_MAX_UNWRITTEN = 64
+"""Facts of one channel that are handed to its agent and not on disk; the rest waits in the bounded queue."""
+
+
+@dataclass(slots=True)
+class SupervisorCounts:
+    """What happened since the start, for whoever watches."""
+
+    taken: int = 0
+    unclaimed: int = 0
+    duplicates: int = 0
+    shed: int = 0
+
+
+@dataclass(slots=True)
+class _Profiles:
+    """What the newest reading of the profiles folder came to."""
+
+    loaded: LoadedProfiles = field(default_factory=LoadedProfiles)
+    router: Router = field(default_factory=lambda: Router(()))
+    active: dict[str, ActiveProfile] = field(default_factory=dict[str, ActiveProfile])
+    waiting: dict[str, ActivationError] = field(default_factory=dict[str, ActivationError])
+
+
+class Supervisor:
+    """Runs the minds of one process."""
+
+    def __init__(self, kit: RuntimeKit) -> None:
+        """Keep what all runtimes share; nothing starts before `run`."""
+        self._kit = kit
+        self.counts = SupervisorCounts()
+        self._profiles = _Profiles()
+        self._queues: dict[tuple[str, ChannelRef], ChannelQueue] = {}
+        self._group: TaskGroup | None = None
+        self._residents: Residents | None = None
+        self._keeper = FactKeeper(kit)
+        self._is_open = False
+        self._stopping = anyio.Event()
+        self._stopped = anyio.Event()
+        self._services_changed = anyio.Event()
+
+    @property
+    def profiles(self) -> LoadedProfiles:
+        """The profiles that were read last."""
+        return self._profiles.loaded
+
+    @property
+    def waiting(self) -> dict[str, ActivationError]:
+        """The profiles that wait for a service, each with what it waits for."""
+        return dict(self._profiles.waiting)
+
+    @property
+    def resident_count(self) -> int:
+        """How many runtimes are in memory."""
+        return 0 if self._residents is None else len(self._residents)
+
+    def owner_lines(self) -> list[str]:
+        """Return who owns which channels, one line per claim, with the state of a profile that does not run."""
+        return self._profiles.router.who_owns()
+
+    def demo_profiles(self) -> list[str]:
+        """Return the ids of the profiles that the demo model answers for."""
+        gateway = self._kit.gateway
+        return [
+            active.id
+            for active in self._profiles.active.values()
+            if not gateway.needs_litellm([active.profile.config.model])
+        ]
+
+    def find(self, profile_id: str, channel: ChannelRef) -> ChannelRuntime | None:
+        """Return the runtime of a channel if it is in memory."""
+        return None if self._residents is None else self._residents.find(profile_id, channel)
+
+    def offer(self, event: ChatEvent) -> None:
+        """Take a fact from intake. Never awaits; what nobody claims is not kept."""
+        group = self._group
+        if not self._is_open or group is None:
+            return
+        profile_id = self._profiles.router.route(event.channel.sid, event.channel.channel_id)
+        if profile_id is None:
+            self.counts.unclaimed += 1
+            return
+        key = (profile_id, event.channel)
+        queue = self._queues.get(key)
+        if queue is None:
+            queue = ChannelQueue(event.channel, profile_id, self._kit.settings.channel_queue)
+            self._queues[key] = queue
+            queue.offer(event)
+            group.start_soon(self._drain, queue, name=f"queue {event.channel}")
+        elif not queue.offer(event):
+            self.counts.shed += 1
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Start everything, report readiness, and return when it has stopped."""
+        try:
+            async with anyio.create_task_group() as group:
+                self._group = group
+                self._residents = Residents(self._kit, group)
+                stamp = await anyio.to_thread.run_sync(take_stamp, self._kit.profiles_dir)
+                await self._load()
+                group.start_soon(self._kit.log_files.run)
+                group.start_soon(self._guard, "watching the profiles", lambda: self._watch(stamp))
+                group.start_soon(self._guard, "sweeping idle channels", self._sweep)
+                group.start_soon(self._guard, "watching services", self._watch_services)
+                if self._needs_litellm():
+                    group.start_soon(self._guard, "loading LiteLLM", self._kit.gateway.warm_up)
+                self._is_open = True
+                task_status.started()
+                await self._stopping.wait()
+                with anyio.CancelScope(shield=True):
+                    await self._shut(group)
+        finally:
+            self._is_open = False
+            self._stopped.set()
+
+    def close_intake(self) -> None:
+        """Take no further facts."""
+        self._is_open = False
+
+    async def stop(self) -> None:
+        """Close intake, let turns finish for 5 s, interrupt the rest, and return when all is on disk. Idempotent."""
+        self.close_intake()
+        self._stopping.set()
+        await self._stopped.wait()
+
+    async def _shut(self, group: TaskGroup) -> None:
+        self._is_open = False
+        assert self._residents is not None
+        with anyio.move_on_after(1.0):
+            await self._queues_drained()
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(self._abandon_calls)
+            await self._residents.close_all(grace_s=STOP_GRACE_S)
+            calls.cancel_scope.cancel()
+        for active in self._profiles.active.values():
+            await active.close()
+        await self._kit.log_files.aclose()
+        group.cancel_scope.cancel()
+
+    async def _abandon_calls(self) -> None:
+        """End what still waits for a protocol end when the turns' time is up: its outcome is written as unknown."""
+        await anyio.sleep(STOP_GRACE_S)
+        while True:
+            self._kit.abandon_calls()
+            await anyio.sleep(0.2)
+
+    async def _queues_drained(self) -> None:
+        while self._queues:
+            queue = next(iter(self._queues.values()))
+            await queue.drained.wait()
+
+    async def _guard(self, what: str, fn: Callable[[], Awaitable[None]]) -> None:
+        """Run a side task; a fault in it is logged and ends it alone."""
+        try:
+            await fn()
+        except Exception:
+            logger.exception("%s failed and has ended; restart the bot to have it back", what)
+
+    # -- profiles ------------------------------------------------------------------------------------------------
+
+    async def _load(self) -> None:
+        """Read the profiles folder, and activate what changed."""
+        old = self._profiles
+        loaded = await anyio.to_thread.run_sync(
+            lambda: load_profiles(self._kit.profiles_dir, self._kit.environment, previous=old.loaded)
+        )
+        for problem in loaded.problems:
+            log = logger.error if problem.severity == "error" else logger.warning
+            log("%s", self._kit.redactor.redact(str(problem)))
+        self._profiles = _Profiles(loaded, loaded.router(), {}, {})
+        self._kit.claimed_accounts.clear()
+        self._kit.claimed_accounts.update(
+            claim.account for profile in loaded.profiles for claim in profile.claims.accounts.values() if claim.is_exact
+        )
+        for profile in loaded.profiles:
+            self._kit.redactor.add(profile.secrets)
+            before = old.active.get(profile.id)
+            if before is not None and before.profile.fingerprint == profile.fingerprint:
+                self._profiles.active[profile.id] = before
+            else:
+                self._activate(profile.id, before)
+        for profile_id, active in old.active.items():
+            if self._profiles.active.get(profile_id) is not active:
+                await self._retire(active)
+
+    def _activate(self, profile_id: str, before: ActiveProfile | None = None) -> None:
+        profile = self._profiles.loaded.get(profile_id)
+        assert profile is not None
+        try:
+            self._profiles.active[profile_id] = activate(profile, self._kit.services, self._kit.gateway)
+            self._profiles.waiting.pop(profile_id, None)
+            logger.info("profile %s is active (%s)", profile_id, profile.file)
+        except ActivationError as error:
+            if profile_id not in self._profiles.waiting:
+                self._report(str(error))
+            self._profiles.waiting[profile_id] = error
+        except ConfigError as error:
+            if before is not None:
+                self._profiles.active[profile_id] = before
+            self._report(str(error), goes_on=None if before is None else f"the profile {profile_id!r}")
+
+    async def _retire(self, active: ActiveProfile) -> None:
+        """Close what ran under an earlier form of a profile; where it runs on, its channels hand over."""
+        assert self._residents is not None
+        replacement = self._profiles.active.get(active.id)
+        for runtime in self._residents.all():
+            if runtime.active is not active:
+                continue
+            channel = _channel_of(runtime)
+            if replacement is not None and self._profiles.router.route(channel.sid, channel.channel_id) == active.id:
+                assert self._group is not None
+                hand_over = partial(self._hand_over, active, channel)
+                self._group.start_soon(self._guard, f"handing {channel} over", hand_over)
+            else:
+                await self._residents.evict(runtime, grace_s=STOP_GRACE_S)
+        if replacement is None:
+            await active.close()
+        else:
+            replacement.closers.extend(active.closers)
+            active.closers.clear()
+
+    async def _hand_over(self, old: ActiveProfile, channel: ChannelRef) -> None:
+        assert self._residents is not None
+        current = self._profiles.active.get(old.id)
+        if current is not None:
+            await self._residents.get(current, channel)
+
+    async def _watch(self, stamp: Stamp) -> None:
+        async for changes in watch_profiles(self._kit.profiles_dir, stamp):
+            if changes.models:
+                await self._reload_models()
+            if changes.profile_ids or changes.models:
+                await self._load()
+                if self._needs_litellm():
+                    await self._kit.gateway.warm_up()
+
+    async def _reload_models(self) -> None:
+        try:
+            await anyio.to_thread.run_sync(lambda: self._kit.gateway.reload(env=self._kit.environment))
+        except ConfigError as error:
+            self._report(str(error), goes_on="the set of models")
+            return
+        logger.info("models.yaml was read again")
+        assert self._residents is not None
+        for runtime in self._residents.all():
+            try:
+                runtime.agent.set_model(runtime.active.find_model(self._kit.gateway, None))
+            except IshikiError as error:
+                self._report(str(error), goes_on=runtime.id)
+
+    async def _watch_services(self) -> None:
+        unwatch = self._kit.services.watch(lambda name: self._services_changed.set())
+        try:
+            while True:
+                await self._services_changed.wait()
+                self._services_changed = anyio.Event()
+                await self._settle_services()
+        finally:
+            unwatch()
+
+    async def _settle_services(self) -> None:
+        """Activate profiles whose services have appeared; let those wait whose services have gone."""
+        for profile_id in tuple(self._profiles.waiting):
+            self._activate(profile_id)
+        for profile_id, active in tuple(self._profiles.active.items()):
+            try:
+                again = activate(active.profile, self._kit.services, self._kit.gateway)
+            except ActivationError as error:
+                self._report(str(error))
+                self._profiles.waiting[profile_id] = error
+                del self._profiles.active[profile_id]
+                await self._retire(active)
+            except ConfigError as error:
+                self._report(str(error), goes_on=f"the profile {profile_id!r}")
+            else:
+                if not _same_providers(active, again):
+                    self._profiles.active[profile_id] = again
+                    await self._retire(active)
+
+    def _report(self, problem: str, *, goes_on: str | None = None) -> None:
+        """Tell the owner what to mend, and what goes on as it was in the meantime."""
+        end = "" if goes_on is None else f"\n{goes_on} goes on as it was before"
+        logger.error("%s%s", self._kit.redactor.redact(problem), end)
+
+    def _needs_litellm(self) -> bool:
+        references = [active.profile.config.model for active in self._profiles.active.values()]
+        return self._kit.gateway.needs_litellm(references)
+
+    # -- channels ------------------------------------------------------------------------------------------------
+
+    async def _drain(self, queue: ChannelQueue) -> None:
+        """Hand the queue's events to the channel's runtime, in order, until it is empty."""
+        receipt: Receipt | None = None
+        try:
+            while (event := queue.head()) is not None:
+                try:
+                    receipt = await self._process(queue, event)
+                except Exception:
+                    # Boundary: one fact of one channel. It is lost, which must be seen; its channel goes on.
+                    logger.exception("%s: an event could not be taken in and is lost", queue.channel)
+                queue.pop()
+                if receipt is not None and not receipt.is_done:
+                    runtime = self.find(queue.profile_id, queue.channel)
+                    if runtime is not None and not runtime.stopped and runtime.agent.backlog >= _MAX_UNWRITTEN:
+                        await receipt.wait()
+        finally:
+            queue.drained.set()
+            self._queues.pop((queue.profile_id, queue.channel), None)
+
+    async def _process(self, queue: ChannelQueue, event: ChatEvent) -> Receipt | None:
+        assert self._residents is not None
+        active = self._profiles.active.get(queue.profile_id)
+        if active is None:
+            await self._keeper.keep(queue.profile_id, event)
+            return None
+        try:
+            runtime = await self._residents.get(active, queue.channel)
+        except Exception as error:  # noqa: BLE001 - boundary: what an engine or extension raises costs no fact
+            await self._keeper.keep(queue.profile_id, event, because=error)
+            return None
+        if runtime.is_known(event):
+            self.counts.duplicates += 1
+            return None
+        self.counts.taken += 1
+        if isinstance(event, MessageCreated) and event.quote is not None and not event.quote.content:
+            found = runtime.find_quoted(event)
+            if found is None:
+                limits = active.profile.config.limits
+                found = await fetch_quote(event, runtime.host.platform, limits.fetch_s)
+            event = found
+        return await runtime.take(event)
+
+    async def _sweep(self) -> None:
+        assert self._residents is not None
+        while True:
+            await self._kit.clock.sleep(_SWEEP_S)
+            await self._residents.make_room()
+
+
+def _channel_of(runtime: ChannelRuntime) -> ChannelRef:
+    domain = runtime.domain
+    assert domain.mode == "channel"
+    return domain.channel
+
+
+def _same_providers(one: ActiveProfile, other: ActiveProfile) -> bool:
+    return (
+        one.context is other.context
+        and one.wakeup is other.wakeup
+        and one.toolcall is other.toolcall
+        and [extension for extension, _ in one.extensions] == [extension for extension, _ in other.extensions]
+    )
