@@ -107,8 +107,8 @@ class OneBotPlatform:
     async def send(self, target: ChannelRef, content: str) -> SendOutcome:
         """Send one message of element markup.
 
-        An account that is offline is `unreachable` at once: who can wait for it uses `wait_online`. Once handed over, the
-        call is shielded from cancellation for its own limit, so that its outcome is known.
+        An account that is offline is `unreachable` at once: who can wait for it uses `wait_online`. Once handed over,
+        the call is shielded from cancellation for its own limit, so that its outcome is known.
         """
         message = to_segments(content)
         if not message.segments:

@@ -119,7 +119,7 @@ async def running_bot(
             sent=adapter.sent,
             clock=adapter.clock,
             publisher=publisher,
-            limits=limits or PlatformLimits(send_s=5, fetch_s=2, connect_s=2),
+            limits=limits or PlatformLimits(send_s=5, fetch_s=2),
         )
         server = uvicorn.Server(uvicorn.Config(driver.asgi, log_config=None, lifespan="on"))
         stopped = anyio.Event()

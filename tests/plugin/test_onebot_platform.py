@@ -25,7 +25,7 @@ from .bot_kit import GROUP, PRIVATE, SELF, Bot, running_bot
 
 pytestmark = pytest.mark.timeout(20)
 
-SHORT = PlatformLimits(send_s=0.2, fetch_s=0.1, connect_s=0.05)
+SHORT = PlatformLimits(send_s=0.2, fetch_s=0.1)
 
 
 @asynccontextmanager
@@ -112,22 +112,20 @@ async def test_a_send_to_an_account_that_stays_away_is_unreachable(monkeypatch: 
         assert (await bot.platform.send(GROUP, "x")).state == "unreachable"
 
 
-async def test_a_send_waits_for_an_account_that_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Design, outcomes: `unreachable` only after some seconds without the account."""
-    outcomes: Journal[SendOutcome] = Journal("outcomes")
+async def test_an_account_that_comes_back_is_waited_for_by_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Specification, platform: `wait_online`; each account for itself."""
+    online: Journal[str] = Journal("accounts that came online")
 
-    async def send(bot: Bot) -> None:
-        outcomes.add(await bot.platform.send(PRIVATE, "x"))
+    async def wait(platform: Platform) -> None:
+        await platform.wait_online()
+        online.add(SELF)
 
     async with running_bot(monkeypatch) as bot, anyio.create_task_group() as tasks:
-        tasks.start_soon(send, bot)
-        peer = OneBotPeer(bot.url)
-        peer.account.person(42, group_id=None)
-        async with peer:
-            (outcome,) = await outcomes.at_least(1)
-            assert outcome.state == "sent"
+        tasks.start_soon(wait, bot.platform)
+        async with OneBotPeer(bot.url, self_id=2), OneBotPeer(bot.url):
+            await online.at_least(1)
             assert bot.platform.is_online(f"onebot:{SELF}")
-            assert not bot.platform.is_online("onebot:2")
+            assert not bot.platform.is_online("onebot:3")
 
 
 async def test_a_send_that_is_cancelled_still_learns_its_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,6 +186,22 @@ async def test_the_late_report_of_an_unanswered_send_is_recognised_by_its_words(
         assert bot.adapter.intake.counts.own == 1
 
 
+async def test_an_account_known_by_http_alone_is_unreachable_until_it_connects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our choice: without an API root nothing can be sent to it; a WebSocket takes over."""
+    async with running_bot(monkeypatch) as bot, httpx.AsyncClient(trust_env=False) as client:
+        posted = await client.post(bot.http_url, headers={"X-Self-ID": SELF}, json={"post_type": "meta_event"})
+        assert posted.status_code == 204
+        assert (await bot.platform.send(PRIVATE, "x")).state == "unreachable"
+        with pytest.raises(ToolError, match="not connected"):
+            await bot.platform.call("get_status", {})
+        peer = OneBotPeer(bot.url)
+        peer.account.person(42, group_id=None)
+        async with peer:
+            await peer.say("now")
+            await bot.said(1)
+            assert (await bot.platform.send(PRIVATE, "x")).state == "sent"
+
+
 async def test_a_message_is_fetched_with_its_words_and_author(monkeypatch: pytest.MonkeyPatch) -> None:
     """OneBot v11, get_msg."""
     async with connected(monkeypatch) as (bot, peer):
@@ -199,11 +213,12 @@ async def test_a_message_is_fetched_with_its_words_and_author(monkeypatch: pytes
 
 
 async def test_after_two_fetches_without_an_answer_none_is_tried_for_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Design, channel queue: no fetch on that account for 60 s."""
+    """Design, channel queue: no fetch on that account for 60 s; whoever asks may give up as early as the fetch."""
     async with connected(monkeypatch, limits=SHORT) as (bot, peer):
         peer.script("get_msg", NeverAnswer(), times=None)
         for _ in range(4):
-            assert await bot.platform.message("5") is None
+            with anyio.move_on_after(SHORT.fetch_s):
+                assert await bot.platform.message("5") is None
         assert len(peer.calls) == 2
         assert not bot.adapter.accounts.may_fetch(SELF, bot.adapter.clock.monotonic())
         assert bot.adapter.accounts.may_fetch(SELF, bot.adapter.clock.monotonic() + 61)
