@@ -92,6 +92,7 @@ class Agent:
         self._idle.set()
         self._stopped = anyio.Event()
         self._is_serving = False
+        self._holds: set[str] = set()
 
     @property
     def model(self) -> LanguageModel:
@@ -217,6 +218,20 @@ class Agent:
             unsubscribe()
             sender.close()
 
+    def hold(self, reason: str) -> None:
+        """Start no turn until `release` is called with the same `reason`. What runs goes on; wakes are kept."""
+        self._holds.add(reason)
+
+    def release(self, reason: str) -> None:
+        """Undo `hold`. Turns start again when no other reason is left."""
+        self._holds.discard(reason)
+        self._work.set()
+
+    @property
+    def holds(self) -> frozenset[str]:
+        """Why no turn starts at the moment; empty when turns start."""
+        return frozenset(self._holds)
+
     def is_idle(self) -> bool:
         """Whether no turn runs or waits and no wake is pending."""
         return self._inbox.is_idle()
@@ -280,12 +295,17 @@ class Agent:
 
     async def _pump(self) -> None:
         while not self._inbox.stopping:
-            turn = self._inbox.next_turn()
+            if self._journal.is_blocked:
+                # What cannot be written down must not be answered either.
+                await self._journal.settled()
+                continue
+            turn = None if self._holds else self._inbox.next_turn()
             if turn is not None:
                 await self._runner.run(turn)
                 continue
             self._work = anyio.Event()
-            self._idle.set()
+            if self._inbox.is_idle():
+                self._idle.set()
             await self._work.wait()
 
     def _announce_turn(self, turn_id: str) -> None:

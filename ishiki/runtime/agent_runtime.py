@@ -45,6 +45,7 @@ from ishiki.runtime.kit import RuntimeKit
 from ishiki.runtime.mind import Mind, MindParts
 from ishiki.runtime.paths import LOG_NAME
 from ishiki.runtime.prompt import CONTINUE
+from ishiki.runtime.reach import hold_while_unreachable
 from ishiki.runtime.schedule import RuntimeScheduler
 from ishiki.runtime.zone import find_zone
 from ishiki.storage import EventLog
@@ -292,6 +293,7 @@ class ChannelRuntime:
                 await store.aclose()
             raise
         self._open = _Open(store, agent, host, tasks, transcript, extensions)
+        hold_while_unreachable(agent, host.platform, tasks)
         await group.start(agent.serve)
         await self._attach_extensions(extensions)
 
@@ -361,8 +363,9 @@ class ChannelRuntime:
         opened = self._open
         if opened is None:
             return
-        with anyio.move_on_after(self._grace_s):
-            await opened.agent.wait()
+        if not opened.agent.holds:
+            with anyio.move_on_after(self._grace_s):
+                await opened.agent.wait()
         opened.tasks.is_closed = True
         with anyio.move_on_after(_CLOSE_LIMIT_S):
             await opened.agent.interrupt("the runtime closes")

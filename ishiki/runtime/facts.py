@@ -62,7 +62,12 @@ class FactMemory:
             _remember(self._heard, key, "")
 
     def is_known(self, event: ChatEvent) -> bool:
-        """Whether the same fact was heard before. Without a usable id nothing is a duplicate."""
+        """Whether the same fact was heard before, or is the report of what this mind said itself.
+
+        Without a usable id nothing is a duplicate.
+        """
+        if isinstance(event, MessageCreated) and event.is_self and event.message_id in self._said:
+            return True
         key = _key(event)
         return bool(key) and key in self._heard
 
