@@ -76,6 +76,14 @@ class Platform(Protocol):
         """Fetch a message by its id; None where the end does not have it or does not answer in time."""
         ...
 
+    async def recent_history(self, channel: ChannelRef, count: int) -> Sequence[MessageCreated]:
+        """Fetch the newest messages of a channel, oldest first; empty where the end does not offer that."""
+        ...
+
+    def connection_count(self, account: str | None = None) -> int:
+        """Return how often an end has connected for the account; a change means that something may have been missed."""
+        ...
+
     async def forward(self, forward_id: str, *, account: str | None = None) -> Sequence[ForwardNode] | None:
         """Fetch a forwarded bundle; None where the end does not have it or does not answer in time."""
         ...

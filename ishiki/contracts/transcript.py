@@ -96,7 +96,8 @@ class Transcript:
 
     def fact(self, message: CustomMessage) -> RenderedFact | None:
         """Return `message` as text, or None where it is no fact of a chat. Never raises; the log may be foreign."""
-        return self._cached(message).fact
+        cached = self._cache.get(message.id)  # thousands of times a step, so it asks before it calls
+        return cached.fact if cached is not None and cached.source is message else self._cached(message).fact
 
     def project(self, message: CustomMessage) -> Sequence[UserMessage] | None:
         """Return `message` as user messages: the default projection of a fact that no engine has rendered.
@@ -186,7 +187,8 @@ class Transcript:
             key = f"{platform}:{user_id}"
             self._names.pop(key, None)
             self._names[key] = shown
-            self._forget_names()
+            if len(self._names) > MAX_NAMES:
+                self._forget_names()
 
     def _forget_names(self) -> None:
         for oldest in list(islice(self._names, max(0, len(self._names) - MAX_NAMES))):

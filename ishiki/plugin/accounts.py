@@ -55,6 +55,7 @@ class _Account:
     link: ApiLink | None = None
     online: anyio.Event = field(default_factory=anyio.Event)
     temporary_chats: OrderedDict[str, str] = field(default_factory=OrderedDict[str, str])
+    connections: int = 0
     timeouts: int = 0
     barred_until: float = 0.0
 
@@ -71,6 +72,7 @@ class Accounts:
         """Take note that an end is connected for the account; a later link replaces an earlier one."""
         account = self._account(self_id)
         account.link = link
+        account.connections += 1
         account.timeouts, account.barred_until = 0, 0.0
         account.online.set()
         self._tell(self_id, is_online=True)
@@ -101,6 +103,11 @@ class Accounts:
     def online(self) -> frozenset[str]:
         """The self ids of those connected now."""
         return frozenset(self_id for self_id, account in self._accounts.items() if account.link is not None)
+
+    def connection_count(self, self_id: str) -> int:
+        """Return how often an end has connected for the account."""
+        account = self._accounts.get(self_id)
+        return 0 if account is None else account.connections
 
     def link(self, self_id: str) -> ApiLink | None:
         """Return what calls the account's API now, or None while it is offline."""

@@ -168,6 +168,10 @@ class OneBotPlatform:
             return None
         return read_forward(read_array(data, "message") or read_array(data, "messages"))
 
+    def connection_count(self, account: str | None = None) -> int:
+        """Return how often an end has connected for the account."""
+        return self._accounts.connection_count(self._self_id(account))
+
     async def recent_history(self, channel: ChannelRef, count: int) -> Sequence[MessageCreated]:
         """Fetch the newest messages of a channel, oldest first; empty where the end does not offer it.
 

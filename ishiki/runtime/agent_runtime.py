@@ -38,6 +38,7 @@ from ishiki.jsonvalue import JsonObject, JsonValue, read_object
 from ishiki.resources.capture import AssetRegistry
 from ishiki.resources.center import SchemeRouter
 from ishiki.runtime.active_profile import ActiveProfile
+from ishiki.runtime.backfill import Backfill
 from ishiki.runtime.facts import FactMemory
 from ishiki.runtime.hooks import call_hook
 from ishiki.runtime.host import BoundLogger, RuntimeHost, TaskOwner
@@ -71,6 +72,7 @@ class _Open:
     host: RuntimeHost
     tasks: TaskOwner
     transcript: Transcript
+    backfill: Backfill
     extensions: Sequence[tuple[str, ExtensionInstance]]
 
 
@@ -159,8 +161,17 @@ class ChannelRuntime:
         found = self._facts.find_quote(event.quote, event.self_id, self._opened().store.window())
         return None if found is None else replace(event, quote=found)
 
-    async def take(self, event: ChatEvent) -> Receipt:
-        """Capture media, submit the fact, and return what tells that it is stored."""
+    async def missed_before(self, event: ChatEvent) -> Sequence[MessageCreated]:
+        """Return what was said before `event` while the account was away, once after each connection."""
+        return await self._opened().backfill.missed_before(event)
+
+    async def take(self, event: ChatEvent, *, is_late: bool = False) -> Receipt:
+        """Capture media, submit the fact, and return what tells that it is stored.
+
+        Args:
+            event: the fact.
+            is_late: True: nothing may wake on it, however young it is.
+        """
         opened = self._opened()
         now = self._kit.clock.now_ms()
         self.used_at = self._kit.clock.monotonic()
@@ -176,7 +187,9 @@ class ChannelRuntime:
             messages.append(CustomMessage(ATTACHMENT, attachment.to_data(), timestamp=event.timestamp))
         self._facts.note(event)
         _, receipt = opened.agent.submit(
-            messages, is_stale=now - event.timestamp > self._stale_after_ms, is_self=self._is_own(event)
+            messages,
+            is_stale=is_late or now - event.timestamp > self._stale_after_ms,
+            is_self=self._is_own(event),
         )
         assert receipt is not None, "a record that triggers nothing is stored at once"
         if opened.store.entries_since_checkpoint >= _CHECKPOINT_EVERY and not self._checkpoint_due:
@@ -292,7 +305,8 @@ class ChannelRuntime:
             with anyio.CancelScope(shield=True):
                 await store.aclose()
             raise
-        self._open = _Open(store, agent, host, tasks, transcript, extensions)
+        backfill = Backfill(host.platform, self._facts, limit_s=config.limits.fetch_s)
+        self._open = _Open(store, agent, host, tasks, transcript, backfill, extensions)
         hold_while_unreachable(agent, host.platform, tasks)
         await group.start(agent.serve)
         await self._attach_extensions(extensions)

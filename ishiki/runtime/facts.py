@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
+from ishiki.content import visible_text
 from ishiki.contracts.events import MESSAGE_CREATED, ChatEvent, MessageCreated, Quote, User
 from ishiki.core.entries import DELIVERY, Entry
 from ishiki.core.messages import CustomMessage
@@ -32,6 +33,7 @@ class FactMemory:
         """Remember nothing."""
         self._heard: OrderedDict[str, str] = OrderedDict()
         self._said: OrderedDict[str, str] = OrderedDict()
+        self._unconfirmed: OrderedDict[str, str] = OrderedDict()
 
     def restore(self, checkpoint: JsonObject, entries: Sequence[Entry]) -> None:
         """Take over what a checkpoint holds, and then what the entries behind it tell."""
@@ -48,6 +50,8 @@ class FactMemory:
         """Learn from an entry of the log."""
         if entry.type == DELIVERY:
             data = entry.json_data
+            if read_str(data, "state") == "unknown" and (words := _words(read_str(data, "content"))):
+                _remember(self._unconfirmed, words, "")
             if read_str(data, "state") in _SAID_STATES and (message_id := read_str(data, "id")):
                 _remember(self._said, message_id, read_str(data, "sid"))
             return
@@ -70,6 +74,10 @@ class FactMemory:
             return True
         key = _key(event)
         return bool(key) and key in self._heard
+
+    def was_said(self, event: MessageCreated) -> bool:
+        """Whether `event` is a message of this mind's own whose arrival was never confirmed, and so has no known id."""
+        return event.is_self and _words(event.content) in self._unconfirmed
 
     def find_quote(self, quote: Quote, self_id: str, window: Sequence[Entry]) -> Quote | None:
         """Return the quoted message as the log has it, or None where the log has not.
@@ -97,6 +105,10 @@ class FactMemory:
             "recentIds": list(self._heard),
             "sentIds": [{"id": message_id, "sid": sid} for message_id, sid in self._said.items()],
         }
+
+
+def _words(content: str) -> str:
+    return visible_text(content).strip()
 
 
 def _key(event: ChatEvent) -> str:

@@ -361,6 +361,8 @@ class Supervisor:
             self.counts.duplicates += 1
             return None
         self.counts.taken += 1
+        for missed in await runtime.missed_before(event):
+            await runtime.take(runtime.find_quoted(missed) or missed, is_late=True)
         if isinstance(event, MessageCreated) and event.quote is not None and not event.quote.content:
             found = runtime.find_quoted(event)
             if found is None:
