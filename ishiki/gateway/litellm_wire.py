@@ -13,9 +13,10 @@ from __future__ import annotations
 import ipaddress
 import logging
 import os
+import socket
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Protocol, cast
 from urllib.parse import urlsplit
@@ -31,7 +32,7 @@ from ishiki.gateway.estimate import estimate_request
 from ishiki.gateway.faults import Phase, model_error
 from ishiki.jsonvalue import JsonObject
 
-__all__ = ["LiteLLMWire", "WireCall"]
+__all__ = ["NO_KEY", "LiteLLMWire", "WireCall"]
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +45,12 @@ _ENVIRONMENT = {
 
 _READ_TIMEOUT_S = 180.0
 """The longest silence of a provider, for callers without limits of their own. Turns have much shorter ones."""
+
+_CALL_ONCE: JsonObject = {"stream": True, "max_retries": 0, "num_retries": 0, "timeout": _READ_TIMEOUT_S}
+"""What every call says. Its default would hide two retries."""
+
+NO_KEY = "no-key"
+"""Sent where a local server wants none. Without any, LiteLLM would send the value of OPENAI_API_KEY to it."""
 
 _AFTER_FINISH_S = 5.0
 """How long the usage, which follows the finish, is waited for."""
@@ -80,8 +87,8 @@ class _LiteLLM(Protocol):
     """What we use of LiteLLM."""
 
     suppress_debug_info: bool
+    disable_token_counter: bool
 
-    def completion(self, **arguments: object) -> object: ...
     async def acompletion(self, **arguments: object) -> _Stream: ...
     async def close_litellm_async_clients(self) -> None: ...
 
@@ -101,16 +108,23 @@ def _load() -> _LiteLLM:
 
             module = cast("_LiteLLM", litellm)
             module.suppress_debug_info = True
-            # The first call of a process imports more; let that happen in this thread too.
-            module.completion(
-                model="custom_openai/warm-up",
-                messages=[{"role": "user", "content": "hi"}],
-                mock_response="hi",
-                max_retries=0,
-                num_retries=0,
-            )
+            # What no provider counts is estimated by us; the tokenizer costs 0.3 s and 30 MB at the first answer.
+            module.disable_token_counter = True
+            anyio.run(_warm, module)
             _loaded.append(module)
         return _loaded[0]
+
+
+async def _warm(module: _LiteLLM) -> None:
+    """Make the first calls of the process, which import more, in the loading thread's own short-lived loop."""
+    call = {"model": "custom_openai/warm-up", "messages": [{"role": "user", "content": "hi"}], **_CALL_ONCE}
+    async for _ in await module.acompletion(**call, mock_response="hi"):
+        pass
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and never listens: the call is refused at once
+        with suppress(Exception):  # whatever refusal looks like; only its imports count
+            await module.acompletion(**call, api_base=f"http://127.0.0.1:{nobody.getsockname()[1]}", api_key=NO_KEY)
+    await module.close_litellm_async_clients()
 
 
 class LiteLLMWire:
@@ -143,7 +157,11 @@ class LiteLLMWire:
             ModelError: whatever went wrong, redacted.
         """
         reader = ChunkReader()
-        async with aclosing(_Response(await self._module(), call, self._fault)) as response:
+        try:
+            module = await self._module()
+        except Exception as fault:
+            raise self._fault(fault, call, "opening") from fault  # a broken installation, such as an ImportError
+        async with aclosing(_Response(module, call, self._fault)) as response:
             await response.open()
             while (chunk := await response.next(_AFTER_FINISH_S if reader.is_finished else None)) is not None:
                 for part in reader.read(chunk):
@@ -194,9 +212,7 @@ class _Response:
         if self._call.base_url is not None and _is_loopback(self._call.base_url):
             _spare_loopback_from_proxies()
         try:
-            self._stream = await self._module.acompletion(
-                **self._call.arguments, stream=True, max_retries=0, num_retries=0, timeout=_READ_TIMEOUT_S
-            )
+            self._stream = await self._module.acompletion(**self._call.arguments, **_CALL_ONCE)
             chunks = self._stream.completion_stream if self._call.reads_raw_chunks else self._stream
             self._chunks = aiter(chunks)
         except Exception as fault:  # noqa: BLE001 - LiteLLM lets bare IndexErrors and the like through
@@ -212,7 +228,9 @@ class _Response:
                 return await anext(self._chunks, None)
         except Exception as fault:  # noqa: BLE001 - as in `open`
             if limit_s is not None:
-                return None  # the finish has come; only the usage is lost
+                # The finish has come: the answer is whole, only its usage is lost and will be estimated.
+                logger.debug("%s: the end of a finished answer failed: %s", self._call.ref, type(fault).__name__)
+                return None
             raise self._fault(fault, self._call, "streaming") from None
         return None
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from ishiki.core.model import ModelInfo, ModelPart, ModelRequest
 from ishiki.gateway.chat_request import ChatDialect, chat_messages, chat_tool_choice, chat_tools
 from ishiki.gateway.limiter import CallLimiter
-from ishiki.gateway.litellm_wire import LiteLLMWire, WireCall
+from ishiki.gateway.litellm_wire import NO_KEY, LiteLLMWire, WireCall
 from ishiki.gateway.schema import Api
 from ishiki.jsonvalue import JsonObject, JsonValue
 
@@ -26,9 +26,6 @@ RESERVED_SETTINGS = frozenset(
     }
 )  # fmt: skip
 """Settings that are ours to decide; explicit fields of models.yaml stand for some of them."""
-
-_NO_KEY = "no-key"
-"""Sent where a local server wants none. Without any, LiteLLM would send the value of OPENAI_API_KEY to it."""
 
 _PREFIXES: Mapping[Api, str] = {
     # `custom_openai` and not `openai`: for the latter LiteLLM changes requests by the model's name.
@@ -107,7 +104,7 @@ def wire_call(target: Target, request: ModelRequest) -> WireCall:
     if base_url is not None:
         arguments["api_base"] = base_url
     if target.api_key is not None or is_chat:
-        arguments["api_key"] = target.api_key or _NO_KEY
+        arguments["api_key"] = target.api_key or NO_KEY
     if target.headers:
         arguments["extra_headers"] = dict(target.headers)
     if is_chat:

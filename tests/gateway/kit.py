@@ -1,4 +1,4 @@
-"""What the gateway's tests share: a clock and dice that the test owns, and short ways to ask."""
+"""What the gateway's tests share: a clock without pauses, and short ways to ask."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from ishiki.core.model import (
     ToolSpec,
 )
 from ishiki.gateway import Gateway
+from ishiki.testing.clock import FakeClock, FixedRandom
 
 SPEAK = ToolSpec(
     "send_message",
@@ -34,43 +35,13 @@ SPEAK = ToolSpec(
 FINISH = ToolSpec("finish", "End the turn.", {"type": "object", "properties": {"reason": {"type": "string"}}})
 
 
-class OwnClock:
-    """A clock that moves only when the test says so; `sleeps` holds what was slept."""
-
-    def __init__(self, *, sleeps_at_once: bool = True) -> None:
-        self.time = 1_000.0
-        self.sleeps: list[float] = []
-        self._sleeps_at_once = sleeps_at_once
-        self._moved = anyio.Event()
-
-    def now_ms(self) -> int:
-        return int(self.time * 1000)
-
-    def monotonic(self) -> float:
-        return self.time
-
-    def advance(self, seconds: float) -> None:
-        self.time += seconds
-        self._moved.set()
-        self._moved = anyio.Event()
+class EagerClock(FakeClock):
+    """A fake clock on which every sleep passes at once; `slept` holds how long each was."""
 
     async def sleep(self, seconds: float) -> None:
-        self.sleeps.append(seconds)
-        due = self.time + seconds
-        while not self._sleeps_at_once and self.time < due:
-            await self._moved.wait()
-
-
-class Dice:
-    """Rolls the given numbers in turn, again and again."""
-
-    def __init__(self, *rolls: float) -> None:
-        self._rolls = rolls or (0.0,)
-        self._position = 0
-
-    def random(self) -> float:
-        self._position += 1
-        return self._rolls[(self._position - 1) % len(self._rolls)]
+        """Note the sleep and return."""
+        self.slept.append(seconds)
+        await anyio.lowlevel.checkpoint()
 
 
 def ask(*texts: str, tools: Sequence[ToolSpec] = (), owner: str = "", instructions: str = "") -> ModelRequest:
@@ -134,13 +105,13 @@ providers:
 
 
 @asynccontextmanager
-async def served(file: Path, *, clock: OwnClock | None = None, max_calls: int = 16) -> AsyncGenerator[Gateway]:
+async def served(file: Path, *, max_calls: int = 16) -> AsyncGenerator[Gateway]:
     """Open the gateway of `file`, with a key set, and close its connections at the end."""
     gateway = Gateway.load(
         file,
         env={"MAIN_KEY": "sk-main-key-0123456789", "SIDE_KEY": "sk-side-key-0123456789"},
-        clock=clock or OwnClock(),
-        random=Dice(),
+        clock=EagerClock(),
+        random=FixedRandom([0.0]),
         max_calls=max_calls,
     )
     try:

@@ -11,9 +11,10 @@ from ishiki.core.model import Finish, LanguageModel, ModelInfo, ModelPart, Model
 from ishiki.errors import ModelError, ModelErrorKind
 from ishiki.gateway import CircuitBreaker, FailoverPolicy, GroupModel, ModelGroup
 from ishiki.gateway.schema import CircuitBreakerConfig, Strategy
+from ishiki.testing.clock import FixedRandom
 from ishiki.testing.scripted_model import ScriptedAnswer, ScriptedModel, text
 
-from .kit import Dice, OwnClock, answer, ask, finish_of, text_of
+from .kit import EagerClock, answer, ask, finish_of, text_of
 
 
 def failure(kind: ModelErrorKind = "unavailable", *, retry_after_s: float | None = None) -> ModelError:
@@ -52,10 +53,10 @@ class Setting:
         strategy: Strategy = "failover",
         policy: FailoverPolicy | None = None,
         threshold: int = 3,
-        dice: Dice | None = None,
+        dice: FixedRandom | None = None,
     ) -> None:
-        self.clock = OwnClock()
-        self.dice = dice or Dice()
+        self.clock = EagerClock()
+        self.dice = dice or FixedRandom([0.0])
         limits = CircuitBreakerConfig(failure_threshold=threshold, cooldown_seconds=60)
         self.group = ModelGroup("main", models, strategy=strategy, breaker=limits, clock=self.clock, random=self.dice)
         self.model = GroupModel(self.group, policy=policy, clock=self.clock, random=self.dice)
@@ -152,11 +153,11 @@ async def test_attempts_go_round_until_they_are_used_up() -> None:
 async def test_pauses_double_up_to_eight_seconds_and_are_half_random() -> None:
     """Reference, FailoverModel: base = min(backoff * 2^(tried-1), 8 s); actual = base/2 + random * base/2."""
     setting = Setting(
-        scripted("p:a", *[failure() for _ in range(7)]), policy=FailoverPolicy(attempts=7), dice=Dice(0.0, 0.5)
+        scripted("p:a", *[failure() for _ in range(7)]), policy=FailoverPolicy(attempts=7), dice=FixedRandom([0.0, 0.5])
     )
     with pytest.raises(ModelError):
         await answer(setting.model)
-    assert setting.clock.sleeps == [0.25, 0.75, 1.0, 3.0, 4.0, 6.0]
+    assert setting.clock.slept == [0.25, 0.75, 1.0, 3.0, 4.0, 6.0]
 
 
 async def test_the_same_member_is_given_the_time_it_asked_for() -> None:
@@ -164,7 +165,7 @@ async def test_the_same_member_is_given_the_time_it_asked_for() -> None:
     limited = scripted("p:a", failure("rate", retry_after_s=3), failure("rate", retry_after_s=900), text("A"))
     setting = Setting(limited, policy=FailoverPolicy(attempts=3))
     await answer(setting.model)
-    assert setting.clock.sleeps == [3, 8]
+    assert setting.clock.slept == [3, 8]
 
 
 async def test_a_silent_member_is_left_for_the_next_one() -> None:
@@ -224,7 +225,7 @@ def test_round_robin_starts_one_further_each_time() -> None:
 
 def test_random_shuffles_by_the_given_dice() -> None:
     """Reference, groups: shuffle; randomness is injected."""
-    setting = Setting(*names("p:a", "p:b", "p:c"), strategy="random", dice=Dice(0.99, 0.0, 0.0))
+    setting = Setting(*names("p:a", "p:b", "p:c"), strategy="random", dice=FixedRandom([0.99, 0.0, 0.0]))
     assert setting.order() == ["p:c", "p:a", "p:b"]
 
 
@@ -243,7 +244,7 @@ def test_an_open_member_is_left_out_and_offered_when_all_are_open() -> None:
 
 def test_a_breaker_opens_cools_and_closes() -> None:
     """Reference, groups: closed, open after the threshold, half-open after the cooldown, closed on success."""
-    clock = OwnClock()
+    clock = EagerClock()
     breaker = CircuitBreaker(2, 60, clock)
     states = [breaker.state]
     for _ in range(2):

@@ -10,8 +10,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from ishiki.gateway import CallLimiter
-
-from .kit import OwnClock
+from ishiki.testing.clock import FakeClock
 
 
 async def settled(limiter: CallLimiter, waiting: int) -> None:
@@ -23,7 +22,7 @@ async def settled(limiter: CallLimiter, waiting: int) -> None:
 
 async def served_in_order(owners: Sequence[str]) -> list[str]:
     """Return the order in which these waiting calls are served by a limiter of one place."""
-    limiter = CallLimiter(1, OwnClock(sleeps_at_once=False))
+    limiter = CallLimiter(1, FakeClock())
     await limiter.acquire("first", "m")
     order: list[str] = []
 
@@ -52,7 +51,7 @@ async def test_an_owner_with_many_calls_does_not_hold_up_the_others() -> None:
 
 async def test_a_cancelled_wait_gives_up_its_turn() -> None:
     """Async code is cancellation-safe: no place is lost."""
-    limiter = CallLimiter(1, OwnClock(sleeps_at_once=False))
+    limiter = CallLimiter(1, FakeClock())
     await limiter.acquire("a", "m")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(limiter.acquire, "b", "m")
@@ -65,7 +64,7 @@ async def test_a_cancelled_wait_gives_up_its_turn() -> None:
 
 async def test_a_wait_that_is_cancelled_as_its_turn_comes_gives_the_place_on() -> None:
     """Async code is cancellation-safe: between the grant and the waking there is a gap."""
-    limiter = CallLimiter(1, OwnClock(sleeps_at_once=False))
+    limiter = CallLimiter(1, FakeClock())
     await limiter.acquire("a", "m")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(limiter.acquire, "b", "m")
@@ -77,17 +76,16 @@ async def test_a_wait_that_is_cancelled_as_its_turn_comes_gives_the_place_on() -
 
 async def test_a_call_that_waits_five_seconds_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """Design, process settings: a call that waits 5 s is logged."""
-    clock = OwnClock(sleeps_at_once=False)
+    clock = FakeClock()
     limiter = CallLimiter(1, clock)
     await limiter.acquire("a", "m")
     with caplog.at_level(logging.WARNING, "ishiki.gateway"):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(limiter.acquire, "group:500", "deepseek:chat")
+            await clock.wait_sleepers()
+            assert not caplog.records
+            clock.advance(5)
             with anyio.fail_after(5):
-                while not clock.sleeps:
-                    await checkpoint()
-                assert not caplog.records
-                clock.advance(5)
                 while not caplog.records:
                     await checkpoint()
             limiter.release()
@@ -99,4 +97,4 @@ async def test_a_call_that_waits_five_seconds_is_logged_once(caplog: pytest.LogC
 def test_a_limit_below_one_is_refused() -> None:
     """A limiter without places would hang every turn."""
     with pytest.raises(ValueError, match="at least 1"):
-        CallLimiter(0, OwnClock())
+        CallLimiter(0, FakeClock())

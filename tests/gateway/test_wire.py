@@ -22,8 +22,9 @@ from ishiki.core.messages import (
     Usage,
     UserMessage,
 )
-from ishiki.core.model import ModelRequest, ModelSettings, ResponseStart, TextDelta, ToolCallDelta
+from ishiki.core.model import ModelInfo, ModelRequest, ModelSettings, ResponseStart, TextDelta, ToolCallDelta
 from ishiki.errors import ModelError, ModelErrorKind
+from ishiki.gateway.provider_model import Target, wire_call
 from ishiki.jsonvalue import JsonValue
 from ishiki.testing import openai_replies as replies
 from ishiki.testing.openai_server import OpenAIServer
@@ -335,3 +336,47 @@ async def test_arguments_that_came_as_an_object_are_json_text(tmp_path: Path) ->
         server.enqueue(sse(chunk({"tool_calls": [piece]}), chunk({}, "tool_calls")))
         parts = await answer(gateway.model("main:m"), ask("hi", tools=[FINISH]))
     assert json.loads(calls_of(parts)[0].arguments) == {"reason": "x"}
+
+
+@pytest.mark.filterwarnings("ignore:Accessing the 'model_:DeprecationWarning")  # LiteLLM's own, in its wrapper
+async def test_litellms_own_providers_answer_through_its_wrapper(tmp_path: Path) -> None:
+    """Design, models.yaml: api litellm takes any LiteLLM provider; usage it does not get is an estimate of ours."""
+    async with OpenAIServer() as server:
+        file = one_server(tmp_path, server.base_url)
+        text = file.read_text(encoding="utf-8").replace("id: m,", "id: openai/m,")
+        file.write_text(text.replace("openai-completions", "litellm"), encoding="utf-8")
+        async with served(file) as gateway:
+            model = gateway.model("main:openai/m")
+            server.enqueue(
+                replies.tool_calls([replies.call("finish", {"reason": "x"})], reasoning="why", pieces=3),
+                replies.text("hello", usage="absent"),
+                replies.cut("half an answer"),
+                replies.error(429, retry_after_s=2),
+            )
+            parts = await answer(model, ask("hi", tools=[FINISH]))
+            assert [(call.tool_name, call.arguments) for call in calls_of(parts)] == [("finish", '{"reason":"x"}')]
+            assert reasoning_of(parts) == "why"
+            assert not finish_of(parts).usage.is_estimate
+            parts = await answer(model)
+            assert text_of(parts) == "hello"
+            assert finish_of(parts).usage.is_estimate
+            kinds: list[ModelErrorKind] = []
+            for _ in range(2):
+                with pytest.raises(ModelError) as raised:
+                    await answer(model)
+                kinds.append(raised.value.kind)
+            assert kinds == ["cut", "rate"]
+        assert server.violations == []
+        assert len(server.requests) == 4
+
+
+@pytest.mark.parametrize(
+    ("base_url", "name"), [(None, "max_completion_tokens"), ("https://relay.example/v1", "max_tokens")]
+)
+def test_openai_itself_gets_the_newer_name_of_the_limit(base_url: str | None, name: str) -> None:
+    """OpenAI API reference, chat completions: its reasoning models refuse max_tokens; others know nothing else."""
+    target = Target("p:m", "openai-completions", "m", ModelInfo("p:m", max_output_tokens=50), base_url=base_url)
+    request = ModelRequest("", ask().messages, settings=ModelSettings(max_output_tokens=90))
+    arguments = wire_call(target, request).arguments
+    assert arguments[name] == 50
+    assert arguments["api_base"] == base_url or arguments["api_base"] == "https://api.openai.com/v1"
