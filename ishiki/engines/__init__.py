@@ -1,0 +1,17 @@
+"""The built-in engines: what the model sees, when a turn starts, how tool calls are written.
+
+Each family is a folder, each engine a module named as profiles write it. Whoever assembles the process registers
+`BUILTIN_ENGINES`; importing this registers nothing.
+"""
+
+from collections.abc import Sequence
+
+from ishiki.contracts.services import Provider
+from ishiki.engines.context.standard import StandardContextEngine
+from ishiki.engines.toolcall.native import NativeToolcallEngine
+from ishiki.engines.wakeup.standard import StandardWakeupEngine
+
+__all__ = ["BUILTIN_ENGINES"]
+
+BUILTIN_ENGINES: Sequence[Provider] = (StandardContextEngine(), StandardWakeupEngine(), NativeToolcallEngine())
+"""One provider of each built-in engine; they hold no state."""

@@ -1,0 +1,1 @@
+"""Context engines: what the model sees."""

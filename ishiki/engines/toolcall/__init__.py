@@ -1,0 +1,1 @@
+"""Toolcall engines: how the model writes tool calls."""

@@ -1,0 +1,1 @@
+"""Wakeup engines: when a turn starts."""

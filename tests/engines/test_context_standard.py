@@ -1,0 +1,357 @@
+"""Context `standard`: what requests hold, turn after turn, and that they share their beginning."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC
+from itertools import pairwise
+from typing import Literal
+
+import anyio
+import pytest
+
+from ishiki.config import validate_config
+from ishiki.contracts.events import (
+    ATTACHMENT,
+    MESSAGE_CREATED,
+    MESSAGE_DELETED,
+    Attachment,
+    AttachmentItem,
+    ChannelRef,
+    MessageCreated,
+    MessageDeleted,
+    User,
+)
+from ishiki.contracts.transcript import Transcript
+from ishiki.core.agent import Agent
+from ishiki.core.disposer import DisposerStack
+from ishiki.core.entries import CHECKPOINT, COMPACT, EVENT, MESSAGE, Entry
+from ishiki.core.messages import (
+    AssistantMessage,
+    CustomMessage,
+    Message,
+    ModelMessage,
+    SystemMessage,
+    TextPart,
+    Usage,
+    UserMessage,
+    message_to_json,
+)
+from ishiki.core.model import ModelRequest
+from ishiki.core.plugin import AgentPlugin, ContextRequest, StepResult
+from ishiki.core.signal import CancelSignal
+from ishiki.core.store import MemoryStore
+from ishiki.core.tool import ToolSet
+from ishiki.engines.context.standard import MEMORY_HEAD, StandardContext, StandardContextConfig
+from ishiki.errors import ConfigError, ModelError
+from ishiki.testing.scripted_model import ScriptedModel, call, text
+from ishiki.tools.finish import finish_tool
+from ishiki.tools.stop_rule import goes_on
+
+LOGGER = logging.LoggerAdapter(logging.getLogger("test"), {})
+CHANNEL = ChannelRef("onebot:1", "group:5")
+
+
+def engine(
+    max_tokens: int = 32_000, refill_ratio: float = 0.8, *, mode: Literal["channel", "cross"] = "channel"
+) -> StandardContext:
+    """Return the engine of one runtime."""
+    transcript = Transcript(UTC, shows_channel=mode == "cross")
+    config = StandardContextConfig(max_tokens=max_tokens, refill_ratio=refill_ratio)
+    return StandardContext(config, transcript, mode=mode, logger=LOGGER)
+
+
+def said(number: int, content: str = "hi", *, user: str = "42", channel_id: str = "group:5") -> CustomMessage:
+    """Return the fact that somebody spoke."""
+    event = MessageCreated(0, "onebot", "1", channel_id, str(number), content, False, User(user, f"n{user}"))
+    return CustomMessage(MESSAGE_CREATED, event.to_data())
+
+
+def recalled(number: int) -> CustomMessage:
+    """Return the fact that a message of 42 was recalled by 43."""
+    event = MessageDeleted(0, "onebot", "1", "group:5", str(number), "42", "43")
+    return CustomMessage(MESSAGE_DELETED, event.to_data())
+
+
+def picture(number: int) -> CustomMessage:
+    """Return the attachment of a message with a picture."""
+    item = AttachmentItem(f"asset://{number:032x}", "image/png")
+    return CustomMessage(ATTACHMENT, Attachment("platform", [item], channel=CHANNEL, message_id=str(number)).to_data())
+
+
+def entries(*messages: Message) -> list[Entry]:
+    """Return messages as entries."""
+    return [Entry(MESSAGE, message, 0) for message in messages]
+
+
+def turn(*messages: Message) -> list[Entry]:
+    """Return a whole turn as entries."""
+    return [Entry(EVENT, {"type": "turn.start"}, 0), *entries(*messages), Entry(EVENT, {"type": "turn.done"}, 0)]
+
+
+def request(turn_id: str = "t", *, budget_scale: float = 1.0) -> ContextRequest:
+    """Return what a step asks the engine with."""
+    return ContextRequest(turn_id, CancelSignal(), budget_scale)
+
+
+def contents(context: StandardContext, history: Sequence[Entry], *, budget_scale: float = 1.0) -> list[str]:
+    """Return what the engine shows of `history`: the texts of user messages, the role of any other."""
+    step = request(budget_scale=budget_scale)
+    kept = [entry.message for entry in context.prepare_entries(history, step) if entry.message is not None]
+    return [
+        message.content if isinstance(message, UserMessage) and isinstance(message.content, str) else message.role
+        for message in context.render_messages(kept, step)
+    ]
+
+
+def reply(content: str = "ok") -> AssistantMessage:
+    """Return what the mind wrote."""
+    return AssistantMessage([TextPart(content)])
+
+
+def test_runs_of_facts_fold_and_anything_else_ends_a_run() -> None:
+    """Specification, context `standard`: a change of speaker does not split; traces and attachments do."""
+    history = entries(said(1), said(2, user="43"), recalled(1), picture(2), said(3), reply(), said(4), said(5))
+    assert contents(engine(), history) == [
+        "[01-01 00:00] n42(42) #1: hi\n[01-01 00:00] n43(43) #2: hi\n"
+        "[01-01 00:00] (recall) n42(42)'s message #1 was recalled by n43(43)",
+        "custom",
+        "[01-01 00:00] n42(42) #3: hi",
+        "assistant",
+        "[01-01 00:00] n42(42) #4: hi\n[01-01 00:00] n42(42) #5: hi",
+    ]
+
+
+def test_in_cross_mode_each_run_of_a_channel_stands_under_its_header() -> None:
+    """Specification, cross header, once per run."""
+    history = entries(said(1), said(2), said(3, channel_id="group:6"), said(4))
+    heads = [content.splitlines() for content in contents(engine(mode="cross"), history)]
+    assert [len(lines) for lines in heads] == [3, 2, 2]
+    assert heads[0][0] == '[channel target={"sid":"onebot:1","channelId":"group:5"}]'
+    assert '"group:6"' in heads[1][0]
+    assert engine(mode="cross").instructions() != engine().instructions()
+
+
+def test_a_history_within_the_budget_is_passed_whole() -> None:
+    """Specification, context `standard`: pass-through below the budget."""
+    history = entries(said(1), reply(), said(2))
+    assert list(engine().prepare_entries(history, request())) == history
+
+
+def test_without_a_bound_the_entries_are_passed_as_they_are(caplog: pytest.LogCaptureFixture) -> None:
+    """Specification, context `standard`: maxTokens <= 0 disables the budget, with a warning."""
+    history = [*entries(said(1)), Entry(COMPACT, {"summary": "s", "lastEntryId": "x"}, 0)]
+    assert engine(0).prepare_entries(history, request()) is history
+    assert "no bound" in caplog.text
+
+
+def test_older_turns_are_cut_off_whole_and_the_cut_stays() -> None:
+    """Specification, context `standard`, and design, prefix: once cut, until the ceiling is crossed again."""
+    context = engine(1_000)  # 2,000 characters, refilled to 1,600
+    history: list[Entry] = []
+    firsts: list[str] = []
+    for number in range(200):
+        history += turn(UserMessage(f"{number:03}" + "x" * 17), reply("y"))
+        shown = contents(context, history)
+        assert shown[-1] == "assistant"
+        firsts.append(shown[0])
+    cuts = sum(before != after for before, after in pairwise(firsts))
+    assert 10 < cuts < 40
+    assert firsts == sorted(firsts)
+
+
+def test_a_history_without_turns_is_passed_whole_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Specification, context `standard`: no boundary at all."""
+    context = engine(10)
+    history = entries(*(said(number) for number in range(20)))
+    for _ in range(2):
+        assert len(context.prepare_entries(history, request())) == 20
+    assert len(caplog.records) == 1
+
+
+def test_a_summary_stands_in_front_of_what_follows_it() -> None:
+    """Specification, context `standard`: the newest compaction is the memory."""
+    old, new = entries(said(1), said(2)), entries(said(3))
+    compacts = [Entry(COMPACT, {"summary": text_, "lastEntryId": old[1].id}, 0) for text_ in ("first", "They met.")]
+    shown = contents(engine(), [*old, *compacts, *new])
+    assert shown == [f"{MEMORY_HEAD}\nThey met.", "[01-01 00:00] n42(42) #3: hi"]
+
+
+def test_a_summary_older_than_the_window_stays_in_force() -> None:
+    """Design, live window; a checkpoint carries it on, and its bytes stay the same."""
+    context = engine()
+    data = {"summary": "They met.", "lastEntryId": "long gone"}
+    with_compact = [*entries(said(1)), Entry(COMPACT, data, 0), *entries(said(2))]
+    with_checkpoint = [Entry(CHECKPOINT, {"compaction": data}, 0), *with_compact[2:]]
+    assert contents(context, with_compact)[0] == f"{MEMORY_HEAD}\nThey met."
+    first = context.prepare_entries(with_compact, request())[0]
+    assert context.prepare_entries(with_checkpoint, request())[0] is first
+
+
+def test_a_request_that_was_too_long_is_halved_once_for_its_turn() -> None:
+    """Design, section 2: `context_length_exceeded` halves the budget, whatever we thought it was."""
+    context = engine()
+    history = [entry for number in range(20) for entry in turn(UserMessage(f"{number:02}" + "x" * 98))]
+    assert len(contents(context, history)) == 20
+    halved = contents(context, history, budget_scale=0.5)
+    assert 6 <= len(halved) <= 10
+    assert contents(context, history, budget_scale=0.5) == halved
+    assert contents(context, history) == halved
+
+
+def test_an_unbounded_engine_obeys_a_request_that_was_too_long() -> None:
+    """Our choice: without a bound of ours the model's own is the one that counts."""
+    context = engine(0)
+    history = [entry for _ in range(20) for entry in turn(UserMessage("x" * 100))]
+    context.prepare_entries(history, request())
+    assert len(contents(context, history, budget_scale=0.5)) <= 10
+
+
+@pytest.mark.parametrize("block", [{"refill_ratio": 0}, {"refillRatio": 1.1}, {"max_tokens": "many"}, {"tokens": 1}])
+def test_a_wrong_setting_is_an_error(block: dict[str, float | str]) -> None:
+    """Design, configuration: bounds and unknown keys."""
+    with pytest.raises(ConfigError):
+        validate_config(StandardContextConfig, block)
+
+
+class Runtime(AgentPlugin):
+    """The engine as the runtime plugs it in, with `finish` to end turns."""
+
+    def __init__(self, context: StandardContext, transcript: Transcript) -> None:
+        self.context = context
+        self.transcript = transcript
+        self.disposers = DisposerStack()
+
+    def init(self, agent: Agent) -> None:
+        self.disposers.push(self.context.attach(agent))
+
+    def extend_tools(self, turn_id: str) -> ToolSet:
+        return {"finish": finish_tool()}
+
+    def transform_entries(self, entries: Sequence[Entry], request: ContextRequest) -> Sequence[Entry]:
+        return self.context.prepare_entries(entries, request)
+
+    def transform_messages(self, messages: Sequence[Message], request: ContextRequest) -> Sequence[Message]:
+        return self.context.render_messages(messages, request)
+
+    def to_model_messages(self, message: CustomMessage) -> Sequence[ModelMessage] | None:
+        return self.transcript.project(message)
+
+    def on_step_finish(self, result: StepResult) -> bool | None:
+        return goes_on(result)
+
+
+@asynccontextmanager
+async def running(model: ScriptedModel, context: StandardContext) -> AsyncGenerator[Agent]:
+    """Serve an agent with the engine."""
+    plugin = Runtime(context, Transcript(UTC))
+    agent = Agent("test", model=model, store=MemoryStore(), plugins=[plugin])
+    async with anyio.create_task_group() as group:
+        await group.start(agent.serve)
+        yield agent
+        await agent.stop()
+
+
+def wire(message: ModelMessage) -> object:
+    """Return what of a message goes over the wire."""
+    return [message.role, message_to_json(message)["content"]]
+
+
+def is_prefix(before: ModelRequest, after: ModelRequest) -> bool:
+    """Whether `after` begins with the bytes of `before`; its last run of lines may have grown at its end."""
+    if (before.instructions, before.tools) != (after.instructions, after.tools):
+        return False
+    if len(before.messages) > len(after.messages):
+        return False
+    *all_but_last, last = before.messages
+    same = [wire(message) for message in all_but_last] == [wire(m) for m in after.messages[: len(all_but_last)]]
+    continued = after.messages[len(all_but_last)]
+    if not isinstance(last, UserMessage | SystemMessage) or not isinstance(continued, UserMessage | SystemMessage):
+        return same and wire(last) == wire(continued)
+    return same and str(continued.content).startswith(str(last.content))
+
+
+def chatter(number: int) -> list[Message]:
+    """Return what happens in a group between two turns."""
+    base = number * 10
+    facts: list[Message] = [said(base + i, "words " * 5, user=str(40 + (base + i) % 7)) for i in range(8)]
+    if number % 2:
+        facts += [said(base + 8, '<img src="asset://x"/>'), picture(base + 8)]
+    if number % 3 == 0:
+        facts.append(recalled(base - 7))
+    return facts
+
+
+async def test_consecutive_requests_share_their_beginning_with_recalls_and_pictures_in_the_group() -> None:
+    """Design, budgets, prefix."""
+    model = ScriptedModel([], responder=lambda _: call("finish", {}))
+    async with running(model, engine()) as agent:
+        for number in range(20):
+            for fact in chatter(number):
+                agent.send(fact, trigger=False)
+            agent.continue_()
+            await agent.wait()
+    assert len(model.requests) == 20
+    for before, after in pairwise(model.requests):
+        assert is_prefix(before, after)
+
+
+async def test_cuts_are_seldom_and_requests_between_them_share_their_beginning() -> None:
+    """Design, budgets, prefix: only a cut may change what stands in front."""
+    # The provider's usage is an estimate here, so that the budget stays what it is.
+    finish = call("finish", {}, usage=Usage(100, 1, is_estimate=True))
+    model = ScriptedModel([], responder=lambda _: finish)
+    async with running(model, engine(16_000)) as agent:
+        for number in range(80):
+            for fact in chatter(number):
+                agent.send(fact, trigger=False)
+            agent.continue_()
+            await agent.wait()
+    breaks = [index for index, (before, after) in enumerate(pairwise(model.requests)) if not is_prefix(before, after)]
+    assert 1 <= len(breaks) <= 12
+    newest = str(model.requests[-1].messages)
+    assert "#797" in newest
+    assert "#1:" not in newest
+
+
+async def test_facts_after_an_answer_are_a_message_of_their_own() -> None:
+    """Specification, context `standard`: a run is cut by traces."""
+    model = ScriptedModel([call("finish", {}), call("finish", {})])
+    async with running(model, engine()) as agent:
+        for number in (1, 2):
+            agent.send(said(number), trigger=False)
+            agent.continue_()
+            await agent.wait()
+    assert [message.role for message in model.requests[1].messages] == ["user", "assistant", "tool", "user"]
+
+
+async def test_what_requests_really_cost_widens_or_narrows_the_budget() -> None:
+    """Specification, context `standard`: learned from usage.inputTokens of each step."""
+    costs = iter([1_000, 1_400, 1_400])
+    model = ScriptedModel([], responder=lambda _: call("finish", {}, usage=Usage(next(costs), 1)))
+    context = engine(1_000)
+    async with running(model, context) as agent:
+        for size in (100, 900, 100):
+            agent.send(said(size, "x" * size), trigger=False)
+            agent.continue_()
+            await agent.wait()
+    # Two samples: 0.5 tokens a character at most, and near 950 fixed ones: almost nothing of the history fits.
+    (message,) = model.requests[2].messages
+    assert str(message).count("#") == 1
+    assert "#100:" in str(message)
+
+
+async def test_a_model_with_a_smaller_window_gets_half_and_answers() -> None:
+    """Design, section 2: halved and retried once."""
+    too_long = ModelError("too long", kind="context_length", retryable=False)
+    model = ScriptedModel([call("finish", {}), call("finish", {}), too_long, text("ok")])
+    async with running(model, engine()) as agent:
+        for number in range(3):
+            agent.send(said(number, "x" * 1_000), trigger=False)
+            agent.continue_()
+            await agent.wait()
+    assert len(model.requests) == 4
+    assert len(str(model.requests[3].messages)) < len(str(model.requests[2].messages)) * 0.7
+    assert "#2:" in str(model.requests[3].messages)
