@@ -1,0 +1,145 @@
+"""The command line: which commands there are, their flags and their defaults. Knows no command's work."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+__all__ = ["Arguments", "ChatArguments", "CheckArguments", "VersionArguments", "parse_arguments"]
+
+DEFAULT_ACCOUNT = 10001
+DEFAULT_USER = 42
+DEFAULT_NAME = "Rin"
+DEFAULT_TIMEOUT_S = 20.0
+"""Seconds an expected message may take: above the longest typing pause of several messages in a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatArguments:
+    """What `chat` was asked for."""
+
+    url: str | None = None
+    """The bot's address; None: from HOST and PORT."""
+    token: str | None = None
+    """The access token; None: ONEBOT_ACCESS_TOKEN."""
+    account: int = DEFAULT_ACCOUNT
+    """The bot's account."""
+    user: int = DEFAULT_USER
+    """Who speaks at first."""
+    name: str = DEFAULT_NAME
+    """That person's name."""
+    script: Path | None = None
+    """A dialogue to run instead of reading standard input."""
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    """Seconds to wait for an expected message."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckArguments:
+    """What `check` was asked for."""
+
+    profiles: Path | None = None
+    """The profiles folder; None: ISHIKI_PROFILES_DIR."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionArguments:
+    """`--version`."""
+
+
+Arguments: TypeAlias = ChatArguments | CheckArguments | VersionArguments
+"""One command with its arguments."""
+
+
+def parse_arguments(argv: Sequence[str]) -> Arguments:
+    """Read the arguments of a command line.
+
+    Raises:
+        SystemExit: they are wrong (status 2, usage on standard error) or ask for help (status 0).
+    """
+    parser = _parser()
+    found = parser.parse_args(argv)
+    if found.version:
+        return VersionArguments()
+    match found.command:
+        case "chat":
+            return ChatArguments(
+                url=found.url,
+                token=found.token,
+                account=found.account,
+                user=found.user,
+                name=found.name,
+                script=found.script,
+                timeout_s=found.timeout,
+            )
+        case "check":
+            return CheckArguments(profiles=found.profiles)
+        case _:
+            parser.error("which command? chat or check; --help explains them")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m ishiki",
+        description="Commands beside a running Ishiki bot. The bot itself is started by ./run.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and end")
+    commands = parser.add_subparsers(dest="command", metavar="command", title="commands")
+    _add_chat(commands.add_parser("chat", help="talk to the running bot", allow_abbrev=False, description=_CHAT))
+    _add_check(commands.add_parser("check", help="check the configuration", allow_abbrev=False, description=_CHECK))
+    return parser
+
+
+_CHAT = (
+    "Connects to the running bot as a OneBot v11 end would, and lets you speak in private chats and groups. "
+    "Address and token come from HOST, PORT and ONEBOT_ACCESS_TOKEN, in the environment or in .env; flags win."
+)
+_CHECK = (
+    "Reads models.yaml and every profile as the bot would, and prints each problem with its place, who owns which "
+    "channels, and which providers have no key. Ends with status 1 where something is wrong."
+)
+
+
+def _add_chat(chat: argparse.ArgumentParser) -> None:
+    chat.add_argument("--url", help="the bot's address, such as ws://127.0.0.1:8080/onebot/v11/ws")
+    chat.add_argument("--token", help="the access token; visible to others on this machine, better set it in .env")
+    chat.add_argument(
+        "--account", type=_identity, default=DEFAULT_ACCOUNT, help="the bot's account id (default: %(default)s)"
+    )
+    chat.add_argument("--user", type=_identity, default=DEFAULT_USER, help="your user id (default: %(default)s)")
+    chat.add_argument("--name", default=DEFAULT_NAME, help="your name (default: %(default)s)")
+    chat.add_argument("--script", type=Path, metavar="FILE", help="run a dialogue from a file, for tests")
+    chat.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=DEFAULT_TIMEOUT_S,
+        metavar="SECONDS",
+        help="how long an expected message may take (default: %(default)g)",
+    )
+
+
+def _add_check(check: argparse.ArgumentParser) -> None:
+    check.add_argument(
+        "--profiles", type=Path, metavar="DIR", help="the profiles folder (default: ISHIKI_PROFILES_DIR, or profiles)"
+    )
+
+
+def _identity(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is no id; write a positive number")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; write a positive number of seconds")
+    return seconds

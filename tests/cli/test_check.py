@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ishiki.cli import main
+from ishiki.cli.arguments import CheckArguments
+from ishiki.cli.check import run_check
+
+GOOD_MODELS = """\
+providers:
+  far:
+    api: openai-completions
+    base_url: https://models.example.org/v1
+    api_key: "${FAR_KEY}"
+    models:
+      - {id: big}
+groups:
+  main: {models: ["far:big", "demo:offline"]}
+"""
+GOOD_PROFILE = 'model: main\nchannels: {"onebot:*": ["group:*"]}\n'
+
+
+class Checked:
+    """What a check said."""
+
+    def __init__(self, status: int, out: str) -> None:
+        self.status = status
+        self.lines = out.splitlines()
+
+    def starting(self, prefix: str) -> list[str]:
+        """Return the lines with this beginning, without it."""
+        return [line.removeprefix(prefix) for line in self.lines if line.startswith(prefix)]
+
+
+class Project:
+    """A folder with a bot.py and profiles."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder = folder
+        self._capsys = capsys
+        self.write("bot.py", "")
+        self.write("profiles/models.yaml", GOOD_MODELS)
+        self.write("profiles/neko/profile.yaml", GOOD_PROFILE)
+
+    def write(self, name: str, content: str) -> None:
+        """Write a file of the project."""
+        file = self.folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content, encoding="utf-8")
+
+    def check(self, arguments: CheckArguments | None = None, **environ: str) -> Checked:
+        """Check it."""
+        status = run_check(arguments or CheckArguments(), folder=self.folder, environ=environ)
+        return Checked(status, self._capsys.readouterr().out)
+
+
+@pytest.fixture
+def project(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Project:
+    """Make a good project."""
+    return Project(tmp_path, capsys)
+
+
+def test_a_good_configuration_shows_providers_models_and_owners(project: Project) -> None:
+    """Issue: who owns which channels, which providers are unconfigured."""
+    checked = project.check()
+    assert checked.status == 0
+    assert "  far: not configured: set FAR_KEY in .env" in checked.lines
+    assert any(line.startswith("  neko ") and line.endswith("model main = demo:offline") for line in checked.lines)
+    assert "  onebot:*: group:* -> neko" in checked.lines
+    assert checked.starting("error: ") == []
+
+
+def test_a_key_in_env_configures_its_provider_and_is_not_shown(project: Project) -> None:
+    """Design, safety defaults: secrets appear in no output."""
+    project.write(".env", "FAR_KEY=very-secret-key\n")
+    checked = project.check()
+    assert "  far: configured" in checked.lines
+    assert any(line.endswith("model main = far:big") for line in checked.lines)
+    assert "very-secret-key" not in "\n".join(checked.lines)
+
+
+def test_every_problem_has_its_own_line_with_file_line_and_column(project: Project) -> None:
+    """Issue: prints every problem with its place and what to do, of one file and of all files."""
+    project.write("profiles/neko/profile.yaml", 'modle: main\nchannels: {"onebot:*": ["42"]}\nmode: both\n')
+    project.write("profiles/models.yaml", GOOD_MODELS + "  other: {models: [far:bigg]}\n")
+    checked = project.check()
+    errors = checked.starting("error: ")
+    assert checked.status == 1
+    assert any(one.startswith("profiles/models.yaml:10:20: ") and "far:big" in one for one in errors)
+    assert any(one.startswith("profiles/neko/profile.yaml:1:1: modle: ") and "model" in one for one in errors)
+    assert any(one.startswith("profiles/neko/profile.yaml:3:7: mode: ") for one in errors)
+    assert checked.lines[-1].startswith(f"{len(errors)} errors, ")
+
+
+def test_a_model_that_nothing_declares_is_an_error_of_the_profile(project: Project) -> None:
+    """Our choice: found now, not when the first message arrives."""
+    project.write("profiles/neko/profile.yaml", GOOD_PROFILE.replace("main", "mian"))
+    (error,) = project.check().starting("error: ")
+    assert error.startswith("profiles/neko/profile.yaml:1:8: model: ")
+    assert "main" in error
+
+
+def test_a_broken_setting_of_an_engine_is_found(project: Project) -> None:
+    """Design, contracts: each engine's block is validated by its owner."""
+    project.write("profiles/neko/profile.yaml", GOOD_PROFILE + "context: {standard: {max_tokens: many}}\n")
+    (error,) = project.check().starting("error: ")
+    assert error.startswith("profiles/neko/profile.yaml:3:34: context.standard.max_tokens: ")
+
+
+def test_what_only_a_plugin_provides_is_a_warning(project: Project) -> None:
+    """Our choice: plugins are not loaded, and a missing service may be theirs."""
+    project.write("profiles/neko/profile.yaml", GOOD_PROFILE + "extends: {weather: {}}\n")
+    checked = project.check()
+    assert checked.status == 0
+    assert any("ishiki.ext.weather" in one for one in checked.starting("warning: "))
+
+
+def test_two_profiles_with_one_channel_are_an_error(project: Project) -> None:
+    """Design, configuration: equal specificity is an error of the later profile."""
+    project.write("profiles/zeta/profile.yaml", GOOD_PROFILE)
+    (error,) = project.check().starting("error: ")
+    assert error.startswith("profiles/zeta/profile.yaml:2:")
+    assert "profiles/neko/profile.yaml:2" in error
+
+
+def test_a_persona_that_cannot_be_read_is_an_error(project: Project) -> None:
+    """Our choice: the bot would meet it at the first turn."""
+    (project.folder / "profiles/neko/persona.md").write_bytes("你好".encode("gbk"))
+    (error,) = project.check().starting("error: ")
+    assert error.startswith("profiles/neko/persona.md:1:1: ")
+
+
+def test_a_broken_setting_is_an_error_before_any_profile(project: Project) -> None:
+    """Our choice: the bot would not start."""
+    checked = project.check(ISHIKI_FSYNC="sometimes")
+    assert checked.status == 1
+    assert checked.starting("error: ")[0].startswith("ISHIKI_FSYNC: ")
+
+
+def test_another_folder_is_checked_by_flag_and_by_setting(project: Project) -> None:
+    """Issue: `--profiles DIR`."""
+    project.write("elsewhere/zeta/profile.yaml", GOOD_PROFILE.replace("main", "demo:offline"))
+    by_flag = project.check(CheckArguments(profiles=Path("elsewhere")))
+    by_setting = project.check(ISHIKI_PROFILES_DIR="elsewhere")
+    assert by_flag.lines == by_setting.lines
+    assert "  onebot:*: group:* -> zeta" in by_flag.lines
+
+
+def test_a_folder_that_is_not_there_is_a_warning(project: Project) -> None:
+    """Issue: no `profiles/` is a warning and a running bot."""
+    checked = project.check(CheckArguments(profiles=Path("nowhere")))
+    assert checked.status == 0
+    assert any(one.startswith("nowhere: ") for one in checked.starting("warning: "))
+    assert "  nobody claims any" in checked.lines
+
+
+def test_the_shipped_profiles_are_without_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    """Issue: with nothing configured the shipped profile answers."""
+    profiles = Path(__file__).resolve().parents[2] / "profiles"
+    assert main(["check", "--profiles", str(profiles)]) == 0
+    assert "error: " not in capsys.readouterr().out
