@@ -156,6 +156,12 @@ class Supervisor:
         """Take no further facts."""
         self._is_open = False
 
+    async def drained(self) -> None:
+        """Return when every fact that was offered has been handed to its runtime, or kept without one."""
+        while self._queues:
+            queue = next(iter(self._queues.values()))
+            await queue.drained.wait()
+
     async def stop(self) -> None:
         """Close intake, let turns finish for 5 s, interrupt the rest, and return when all is on disk. Idempotent."""
         self.close_intake()
@@ -166,7 +172,7 @@ class Supervisor:
         self._is_open = False
         assert self._residents is not None
         with anyio.move_on_after(1.0):
-            await self._queues_drained()
+            await self.drained()
         async with anyio.create_task_group() as calls:
             calls.start_soon(self._abandon_calls)
             await self._residents.close_all(grace_s=STOP_GRACE_S)
@@ -182,11 +188,6 @@ class Supervisor:
         while True:
             self._kit.abandon_calls()
             await anyio.sleep(0.2)
-
-    async def _queues_drained(self) -> None:
-        while self._queues:
-            queue = next(iter(self._queues.values()))
-            await queue.drained.wait()
 
     async def _guard(self, what: str, fn: Callable[[], Awaitable[None]]) -> None:
         """Run a side task; a fault in it is logged and ends it alone."""
