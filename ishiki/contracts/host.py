@@ -184,5 +184,9 @@ class ExtensionHost(Protocol):
         ...
 
     def on_profile_close(self, fn: Callable[[], Awaitable[None] | None]) -> Disposer:
-        """Call `fn` once when the last runtime of the profile has stopped and the profile closes."""
+        """Call `fn` once when the last runtime of the profile has stopped and the profile closes.
+
+        The same function counts once, however many runtimes register it: pass a method of the provider. It outlives
+        this runtime.
+        """
         ...

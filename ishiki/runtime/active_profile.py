@@ -66,8 +66,16 @@ class ActiveProfile:
                 logger.warning("profile %s: a close function raised", self.id, exc_info=True)
 
 
-def activate(profile: Profile, services: ServiceRegistry, gateway: Gateway) -> ActiveProfile:
+def activate(
+    profile: Profile, services: ServiceRegistry, gateway: Gateway, before: ActiveProfile | None = None
+) -> ActiveProfile:
     """Check that `profile` can run and return it with its providers.
+
+    Args:
+        profile: the profile as it was read.
+        services: where its engines and extensions are found.
+        gateway: where its model is found.
+        before: an earlier form of it that it takes over from, with what is to be called when the profile closes.
 
     Raises:
         ActivationError: services are missing (`missing` names them); it may be tried again when one appears.
@@ -93,6 +101,8 @@ def activate(profile: Profile, services: ServiceRegistry, gateway: Gateway) -> A
         cast("WakeupEngine[Any]", services.get(names["wakeup"], WakeupEngine)),
         cast("ToolcallEngine[Any]", services.get(names["toolcall"], ToolcallEngine)),
         extensions,
+        # The same list and no copy: runtimes of the earlier form still have it.
+        [] if before is None else before.closers,
     )
 
 

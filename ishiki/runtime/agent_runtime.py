@@ -6,14 +6,17 @@ One task serves it (`serve`); a fault in it ends this runtime and nothing else.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
+from ishiki.contracts.engines import EngineFamily
 from ishiki.contracts.events import (
     ATTACHMENT,
     MESSAGE_CREATED,
@@ -28,13 +31,14 @@ from ishiki.contracts.host import ChannelDomain, Domain
 from ishiki.contracts.resources import ResourceCenter
 from ishiki.contracts.transcript import Transcript
 from ishiki.core.agent import Agent
-from ishiki.core.disposer import DisposerStack, resolved
+from ishiki.core.disposer import Disposer
 from ishiki.core.entries import CHECKPOINT, COMPACT, EVENT, Entry
 from ishiki.core.journal import Receipt
 from ishiki.core.messages import CustomMessage
 from ishiki.core.turn import TurnLimits
-from ishiki.errors import HookError
+from ishiki.errors import AgentStoppedError, HookError
 from ishiki.jsonvalue import JsonObject, JsonValue, read_object
+from ishiki.profile import BlockConfig
 from ishiki.resources.capture import AssetRegistry
 from ishiki.resources.center import SchemeRouter
 from ishiki.runtime.active_profile import ActiveProfile
@@ -56,6 +60,8 @@ __all__ = ["ChannelRuntime"]
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 _CHECKPOINT_EVERY = 1_000
 """Entries after which a checkpoint is due, so that opening reads no further back. Source: design, checkpoint."""
 
@@ -73,7 +79,15 @@ class _Open:
     tasks: TaskOwner
     transcript: Transcript
     backfill: Backfill
-    extensions: Sequence[tuple[str, ExtensionInstance]]
+
+
+@dataclass(slots=True, eq=False)
+class _Contributor:
+    """An extension in this runtime, with what undoes its `attach`."""
+
+    name: str
+    instance: ExtensionInstance
+    disposer: Disposer | None = None
 
 
 class ChannelRuntime:
@@ -99,7 +113,8 @@ class ChannelRuntime:
         self._closed = anyio.Event()
         self._grace_s = 0.0
         self._checkpoint_due = False
-        self._disposers: Sequence[tuple[str, ExtensionInstance, DisposerStack]] = ()
+        self._users = 0
+        self._contributors: list[_Contributor] = []
 
     @property
     def profile_id(self) -> str:
@@ -134,13 +149,25 @@ class ChannelRuntime:
     @property
     def can_leave(self) -> bool:
         """Whether nothing speaks against closing it for idleness."""
-        opened = self._opened()
+        opened = self._open
+        if opened is None or self.stopped:
+            return True
         return (
-            opened.agent.is_idle()
+            self._users == 0
+            and opened.agent.is_idle()
             and opened.agent.backlog == 0
             and opened.tasks.kept_alive_by == 0
             and not self.active.wakeup.runs_without_input
         )
+
+    @contextmanager
+    def in_use(self) -> Generator[None]:
+        """Keep it from being closed for idleness meanwhile: somebody is about to give it a fact."""
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
 
     def is_idle(self) -> bool:
         """Whether no turn runs, waits or is pending."""
@@ -241,7 +268,8 @@ class ChannelRuntime:
             self._closed.set()
 
     def _opened(self) -> _Open:
-        assert self._open is not None, f"{self.id} is not open"
+        if self._open is None:
+            raise AgentStoppedError(f"{self.id} is not open")
         return self._open
 
     @property
@@ -296,36 +324,36 @@ class ChannelRuntime:
             checkpoint: JsonObject = {} if store.last_checkpoint is None else store.last_checkpoint.json_data
             self._facts.restore(checkpoint, _since_checkpoint(store))
             transcript.restore_names(read_object(checkpoint, "names"))
-            extensions = await self._create_extensions(host)
-            agent = await self._create_agent(store, host, extensions)
+            await self._create_extensions(host)
+            agent = await self._create_agent(store, host)
             state = read_object(checkpoint, "state")
             if state and agent.state.get() == {"version": 1}:
                 agent.state.restore(state)
         except BaseException:
             with anyio.CancelScope(shield=True):
+                await self._stop_extensions()
                 await store.aclose()
             raise
         backfill = Backfill(host.platform, self._facts, limit_s=config.limits.fetch_s)
-        self._open = _Open(store, agent, host, tasks, transcript, backfill, extensions)
+        self._open = _Open(store, agent, host, tasks, transcript, backfill)
         hold_while_unreachable(agent, host.platform, tasks)
         await group.start(agent.serve)
-        await self._attach_extensions(extensions)
+        await self._attach_extensions()
 
-    async def _create_extensions(self, host: RuntimeHost) -> list[tuple[str, ExtensionInstance]]:
-        created: list[tuple[str, ExtensionInstance]] = []
+    async def _create_extensions(self, host: RuntimeHost) -> None:
+        limit_s = self.active.profile.config.limits.hook_s
         for extension, config in self.active.extensions:
-            instance = await resolved(extension.create(host, config))
+            create = partial(extension.create, host, config)
+            instance = await call_hook(f"extension {extension.name}", "create", create, limit_s=limit_s)
             if instance is not None:
-                created.append((extension.name, instance))
-        return created
+                self._contributors.append(_Contributor(extension.name, instance))
 
-    async def _create_agent(
-        self, store: EventLog, host: RuntimeHost, extensions: Sequence[tuple[str, ExtensionInstance]]
-    ) -> Agent:
+    async def _create_agent(self, store: EventLog, host: RuntimeHost) -> Agent:
         active, limits = self.active, self.active.profile.config.limits
-        context = await resolved(active.context.create(host, active.config_of("context")))
-        wakeup = await resolved(active.wakeup.create(host, active.config_of("wakeup")))
-        toolcall = await resolved(active.toolcall.create(host, active.config_of("toolcall")))
+        context = await self._create_engine("context", active.context.create, host)
+        wakeup = await self._create_engine("wakeup", active.wakeup.create, host)
+        toolcall = await self._create_engine("toolcall", active.toolcall.create, host)
+        extensions = [(one.name, one.instance) for one in self._contributors]
         parts = MindParts(active.profile, host, context, wakeup, self._facts, extensions)
         return Agent(
             self.id,
@@ -344,13 +372,19 @@ class ChannelRuntime:
             wrap=toolcall.wrap,
         )
 
-    async def _attach_extensions(self, extensions: Sequence[tuple[str, ExtensionInstance]]) -> None:
+    async def _create_engine(
+        self, family: EngineFamily, create: Callable[[RuntimeHost, BlockConfig], T | Awaitable[T]], host: RuntimeHost
+    ) -> T:
+        owner = f"{family} engine {self.active.profile.engine(family)}"
+        hook = partial(create, host, self.active.config_of(family))
+        return await call_hook(owner, "create", hook, limit_s=self.active.profile.config.limits.hook_s)
+
+    async def _attach_extensions(self) -> None:
         limit_s = self.active.profile.config.limits.hook_s
-        self._disposers = [(name, instance, DisposerStack()) for name, instance in extensions]
-        for name, instance, disposers in self._disposers:
+        for one in self._contributors:
             try:
-                hook = partial(instance.attach, self)
-                disposers.push(await call_hook(f"extension {name}", "attach", hook, limit_s=limit_s))
+                hook = partial(one.instance.attach, self)
+                one.disposer = await call_hook(f"extension {one.name}", "attach", hook, limit_s=limit_s)
             except HookError as error:
                 logger.warning("%s: %s; the runtime goes on without it", self.id, error, exc_info=error.__cause__)
 
@@ -393,13 +427,16 @@ class ChannelRuntime:
         self._open = None
 
     async def _stop_extensions(self) -> None:
-        for name, instance, disposers in reversed(self._disposers):
-            try:
-                await call_hook(f"extension {name}", "stop", instance.stop, limit_s=_CLOSE_LIMIT_S)
-                while (disposer := disposers.pop()) is not None:
-                    await call_hook(f"extension {name}", "the disposer of attach", disposer, limit_s=_CLOSE_LIMIT_S)
-            except HookError as error:
-                logger.warning("%s: %s", self.id, error, exc_info=error.__cause__)
+        """Stop what was created, newest first; a fault of one hook is a warning and keeps no other from running."""
+        while self._contributors:
+            one = self._contributors.pop()
+            for hook, fn in (("stop", one.instance.stop), ("the disposer of attach", one.disposer)):
+                if fn is None:
+                    continue
+                try:
+                    await call_hook(f"extension {one.name}", hook, fn, limit_s=_CLOSE_LIMIT_S)
+                except HookError as error:
+                    logger.warning("%s: %s", self.id, error, exc_info=error.__cause__)
 
 
 def _since_checkpoint(store: EventLog) -> list[Entry]:

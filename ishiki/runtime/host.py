@@ -96,7 +96,9 @@ class RuntimeHost:
         return self.tasks.spawn(name, fn, keep_alive=keep_alive)
 
     def on_profile_close(self, fn: Callable[[], Awaitable[None] | None]) -> Disposer:
-        """Call `fn` once when the profile closes."""
+        """Call `fn` once when the profile closes, however many runtimes register it."""
+        if fn in self.profile_closers:
+            return dispose_once(lambda: None)
         self.profile_closers.append(fn)
 
         def withdraw() -> None:

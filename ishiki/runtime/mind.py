@@ -10,7 +10,7 @@ from functools import partial
 from ishiki.contracts.engines import ContextEngineInstance, WakeupEngineInstance
 from ishiki.contracts.extension import ExtensionInstance
 from ishiki.core.agent import Agent
-from ishiki.core.disposer import DisposerStack, resolved
+from ishiki.core.disposer import Disposer
 from ishiki.core.entries import DELIVERY, Entry
 from ishiki.core.messages import CustomMessage, Message, ModelMessage
 from ishiki.core.plugin import AgentPlugin, ContextRequest, StepResult
@@ -52,7 +52,7 @@ class Mind(AgentPlugin):
         """Keep the parts; engines attach in `init`."""
         self._parts = parts
         self._limit_s = parts.profile.config.limits.hook_s
-        self._disposers = DisposerStack()
+        self._attached: list[tuple[str, Disposer | None]] = []
         self._stop_rule = StopRule()
         self._kernel = kernel_tools(parts.host, parts.profile.config)
 
@@ -64,15 +64,19 @@ class Mind(AgentPlugin):
         ):
             try:
                 hook = partial(attach, agent)
-                self._disposers.push(await call_hook(self._named(owner), "attach", hook, limit_s=self._limit_s))
+                disposer = await call_hook(self._named(owner), "attach", hook, limit_s=self._limit_s)
+                self._attached.append((self._named(owner), disposer))
             except HookError as error:
                 logger.warning("%s: %s", self._parts.host.runtime_id, error, exc_info=error.__cause__)
 
     async def stop(self) -> None:
         """Detach the engines in reverse."""
-        while (disposer := self._disposers.pop()) is not None:
+        while self._attached:
+            owner, disposer = self._attached.pop()
+            if disposer is None:
+                continue
             try:
-                await call_hook("an engine", "the disposer of attach", disposer, limit_s=self._limit_s)
+                await call_hook(owner, "the disposer of attach", disposer, limit_s=self._limit_s)
             except HookError as error:
                 logger.warning("%s: %s", self._parts.host.runtime_id, error, exc_info=error.__cause__)
 
@@ -106,12 +110,14 @@ class Mind(AgentPlugin):
         return merge.tools
 
     async def transform_entries(self, entries: Sequence[Entry], request: ContextRequest) -> Sequence[Entry]:
-        """Let the context engine choose."""
-        return await resolved(self._parts.context.prepare_entries(entries, request))
+        """Let the context engine choose. It may ask a model, so only the turn's own limit holds."""
+        hook = partial(self._parts.context.prepare_entries, entries, request)
+        return await call_hook(self._named("context engine"), "prepare_entries", hook, limit_s=None)
 
     async def transform_messages(self, messages: Sequence[Message], request: ContextRequest) -> Sequence[Message]:
         """Let the context engine render."""
-        return await resolved(self._parts.context.render_messages(messages, request))
+        hook = partial(self._parts.context.render_messages, messages, request)
+        return await call_hook(self._named("context engine"), "render_messages", hook, limit_s=None)
 
     def to_model_messages(self, message: CustomMessage) -> Sequence[ModelMessage] | None:
         """Write what the context engine left as it was: one user message per fact."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 
 from ishiki.contracts.events import ChannelRef
 from ishiki.contracts.host import ChannelDomain
+from ishiki.errors import AgentStoppedError
 from ishiki.runtime.active_profile import ActiveProfile
 from ishiki.runtime.agent_runtime import ChannelRuntime
 from ishiki.runtime.kit import RuntimeKit
@@ -41,6 +42,7 @@ class Residents:
         self._kit = kit
         self._group = group
         self._places: dict[tuple[str, ChannelRef], _Place] = {}
+        self._is_closed = False
 
     def __len__(self) -> int:
         """Return how many runtimes are in memory."""
@@ -58,43 +60,58 @@ class Residents:
     async def get(self, active: ActiveProfile, channel: ChannelRef) -> ChannelRuntime:
         """Return the runtime of a channel under `active`, built now where it is not in memory.
 
-        A runtime of an earlier form of the profile hands over first: it closes when it is idle, at most after 60 s, and
-        what wake was pending moves over.
+        A runtime of an earlier form of the profile is replaced where it is idle; a busy one is returned, so that what
+        is said meanwhile joins its turn, and `hand_over` replaces it.
+
+        Raises:
+            AgentStoppedError: all runtimes are being closed.
+            StorageError: the log cannot be opened.
+            Exception: what an engine or extension raised.
+        """
+        self._refuse_when_closed()
+        place = self._places.setdefault((active.id, channel), _Place())
+        async with place.lock:
+            self._refuse_when_closed()
+            runtime = place.runtime
+            if runtime is not None and not runtime.stopped and (runtime.active is active or not runtime.is_idle()):
+                return runtime
+            return await self._replace(place, active, channel)
+
+    async def hand_over(self, runtime: ChannelRuntime, find_active: Callable[[], ActiveProfile | None]) -> None:
+        """Replace `runtime`, of an earlier form of its profile, when it is idle, at most after 60 s.
+
+        What wake is pending then moves over.
+
+        Args:
+            runtime: the one that leaves.
+            find_active: returns the profile as it is by then.
 
         Raises:
             StorageError: the log cannot be opened.
             Exception: what an engine or extension raised.
         """
-        place = self._places.setdefault((active.id, channel), _Place())
-        async with place.lock:
-            runtime = place.runtime
-            if runtime is not None and runtime.active is active and not runtime.stopped:
-                return runtime
-            pending: tuple[str | None] | None = None
-            if runtime is not None:
-                pending = None if runtime.stopped else await self._hand_over(runtime)
-                place.runtime = None
-            built = await self._build(active, channel)
-            place.runtime = built
-            if pending is not None:
-                built.agent.continue_(pending[0])
-            return built
+        if not runtime.stopped:
+            with anyio.move_on_after(_HANDOVER_S):
+                await runtime.agent.wait()
+        for (_, channel), place in tuple(self._places.items()):
+            if place.runtime is not runtime:
+                continue
+            async with place.lock:
+                active = find_active()
+                if place.runtime is runtime and active is not None and active is not runtime.active:
+                    await self._replace(place, active, channel)
 
     async def evict(self, runtime: ChannelRuntime, *, grace_s: float = 0.0) -> None:
         """Close `runtime` and forget it."""
-        key = next((key for key, place in self._places.items() if place.runtime is runtime), None)
-        if key is None:
-            return
-        place = self._places[key]
-        async with place.lock:
-            if place.runtime is not runtime:
-                return
-            runtime.close(grace_s=grace_s)
-            await runtime.wait_closed()
-            place.runtime = None
-        # Nobody waits for the lock of a place that is gone from the table only if nobody did just now.
-        if place.runtime is None and not place.lock.statistics().tasks_waiting:
-            self._places.pop(key, None)
+        for key, place in tuple(self._places.items()):
+            if place.runtime is runtime:
+                await self._vacate(key, place, runtime, grace_s=grace_s)
+
+    async def vacate(self, profile_id: str, channel: ChannelRef, *, grace_s: float) -> None:
+        """Close whatever runtime a channel has, also one that is being built, and return when its log is free."""
+        key = (profile_id, channel)
+        if (place := self._places.get(key)) is not None:
+            await self._vacate(key, place, None, grace_s=grace_s)
 
     async def make_room(self, *, idle_s: float | None = None) -> None:
         """Evict what has been idle for its profile's `idle_minutes`, and the longest unused beyond the bound."""
@@ -108,27 +125,60 @@ class Residents:
         if excess > 0:
             staying = [runtime for runtime in self.all() if runtime.can_leave and runtime not in leaving]
             leaving.extend(sorted(staying, key=lambda runtime: runtime.used_at)[:excess])
-        for runtime in leaving:
-            if runtime.can_leave:
-                logger.debug("%s leaves memory", runtime.id)
-                await self.evict(runtime)
+        for key, place in tuple(self._places.items()):
+            # Whoever holds a place's lock may be waiting for room himself.
+            if (place.runtime is None or place.runtime in leaving) and not place.lock.locked():
+                await self._vacate(key, place, place.runtime, grace_s=0.0, only_idle=True)
 
     async def close_all(self, *, grace_s: float) -> None:
         """Close every runtime; all have the same `grace_s` seconds for their turns."""
-        runtimes = self.all()
-        for runtime in runtimes:
+        self._is_closed = True
+        for runtime in self.all():
             runtime.close(grace_s=grace_s)
-        for runtime in runtimes:
-            await runtime.wait_closed()
-        self._places.clear()
+        for key, place in tuple(self._places.items()):
+            await self._vacate(key, place, None, grace_s=grace_s)
 
-    async def _hand_over(self, runtime: ChannelRuntime) -> tuple[str | None] | None:
-        with anyio.move_on_after(_HANDOVER_S):
-            await runtime.agent.wait()
-        pending = runtime.agent.take_pending_wake()
-        runtime.close(grace_s=0.0)
-        await runtime.wait_closed()
-        return pending
+    def _refuse_when_closed(self) -> None:
+        if self._is_closed:
+            raise AgentStoppedError("the runtimes are being closed")
+
+    async def _vacate(
+        self,
+        key: tuple[str, ChannelRef],
+        place: _Place,
+        runtime: ChannelRuntime | None,
+        *,
+        grace_s: float,
+        only_idle: bool = False,
+    ) -> None:
+        """Close the runtime in `place`, or only `runtime` where it is given, and drop the place when nobody needs it.
+
+        With `only_idle`, one that has been given something to do in the meantime stays.
+        """
+        async with place.lock:
+            found = place.runtime
+            if found is not None and runtime in (None, found) and (found.can_leave or not only_idle):
+                logger.debug("%s leaves memory", found.id)
+                found.close(grace_s=grace_s)
+                await found.wait_closed()
+                place.runtime = None
+        # A lock that is passed on has an owner and perhaps nobody waiting; such a place is about to be taken.
+        if place.runtime is None and not place.lock.locked() and self._places.get(key) is place:
+            del self._places[key]
+
+    async def _replace(self, place: _Place, active: ActiveProfile, channel: ChannelRef) -> ChannelRuntime:
+        """Build a runtime in `place`, whose lock is held. What it held is closed, and its pending wake moves over."""
+        pending: tuple[str | None] | None = None
+        if (old := place.runtime) is not None:
+            pending = None if old.stopped else old.agent.take_pending_wake()
+            old.close(grace_s=0.0)
+            await old.wait_closed()
+            place.runtime = None
+        built = await self._build(active, channel)
+        place.runtime = built
+        if pending is not None:
+            built.agent.continue_(pending[0])
+        return built
 
     async def _build(self, active: ActiveProfile, channel: ChannelRef) -> ChannelRuntime:
         if len(self) >= self._kit.settings.max_resident_runtimes:

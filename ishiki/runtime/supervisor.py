@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from ishiki.contracts.events import ChannelRef, ChatEvent, MessageCreated
 from ishiki.core.journal import Receipt
-from ishiki.errors import ActivationError, ConfigError, IshikiError
+from ishiki.errors import ActivationError, AgentStoppedError, ConfigError, IshikiError
 from ishiki.profile import LoadedProfiles, Router, Stamp, load_profiles, take_stamp, watch_profiles
 from ishiki.runtime.active_profile import ActiveProfile, activate
 from ishiki.runtime.agent_runtime import ChannelRuntime
@@ -39,6 +39,10 @@ _SWEEP_S = 60.0
 
 _MAX_UNWRITTEN = 64
 """Facts of one channel that are handed to its agent and not on disk; the rest waits in the bounded queue."""
+
+
+_MAX_TRIES = 3
+"""How many runtimes of a channel may close under a fact, before it is kept without one."""
 
 
 @dataclass(slots=True)
@@ -180,6 +184,7 @@ class Supervisor:
         for active in self._profiles.active.values():
             await active.close()
         await self._kit.log_files.aclose()
+        await self._kit.gateway.aclose()
         group.cancel_scope.cancel()
 
     async def _abandon_calls(self) -> None:
@@ -227,7 +232,7 @@ class Supervisor:
         profile = self._profiles.loaded.get(profile_id)
         assert profile is not None
         try:
-            self._profiles.active[profile_id] = activate(profile, self._kit.services, self._kit.gateway)
+            self._profiles.active[profile_id] = activate(profile, self._kit.services, self._kit.gateway, before)
             self._profiles.waiting.pop(profile_id, None)
             logger.info("profile %s is active (%s)", profile_id, profile.file)
         except ActivationError as error:
@@ -242,28 +247,27 @@ class Supervisor:
     async def _retire(self, active: ActiveProfile) -> None:
         """Close what ran under an earlier form of a profile; where it runs on, its channels hand over."""
         assert self._residents is not None
+        assert self._group is not None
         replacement = self._profiles.active.get(active.id)
+        leaving: list[ChannelRuntime] = []
         for runtime in self._residents.all():
             if runtime.active is not active:
                 continue
             channel = _channel_of(runtime)
             if replacement is not None and self._profiles.router.route(channel.sid, channel.channel_id) == active.id:
-                assert self._group is not None
-                hand_over = partial(self._hand_over, active, channel)
+                find_active = partial(self._find_active, active.id)
+                hand_over = partial(self._residents.hand_over, runtime, find_active)
                 self._group.start_soon(self._guard, f"handing {channel} over", hand_over)
             else:
-                await self._residents.evict(runtime, grace_s=STOP_GRACE_S)
+                runtime.close(grace_s=STOP_GRACE_S)
+                leaving.append(runtime)
+        for runtime in leaving:
+            await self._residents.evict(runtime, grace_s=STOP_GRACE_S)
         if replacement is None:
             await active.close()
-        else:
-            replacement.closers.extend(active.closers)
-            active.closers.clear()
 
-    async def _hand_over(self, old: ActiveProfile, channel: ChannelRef) -> None:
-        assert self._residents is not None
-        current = self._profiles.active.get(old.id)
-        if current is not None:
-            await self._residents.get(current, channel)
+    def _find_active(self, profile_id: str) -> ActiveProfile | None:
+        return self._profiles.active.get(profile_id)
 
     async def _watch(self, stamp: Stamp) -> None:
         async for changes in watch_profiles(self._kit.profiles_dir, stamp):
@@ -304,7 +308,7 @@ class Supervisor:
             self._activate(profile_id)
         for profile_id, active in tuple(self._profiles.active.items()):
             try:
-                again = activate(active.profile, self._kit.services, self._kit.gateway)
+                again = activate(active.profile, self._kit.services, self._kit.gateway, active)
             except ActivationError as error:
                 self._report(str(error))
                 self._profiles.waiting[profile_id] = error
@@ -349,19 +353,37 @@ class Supervisor:
 
     async def _process(self, queue: ChannelQueue, event: ChatEvent) -> Receipt | None:
         assert self._residents is not None
-        active = self._profiles.active.get(queue.profile_id)
-        if active is None:
-            await self._keeper.keep(queue.profile_id, event)
-            return None
-        try:
-            runtime = await self._residents.get(active, queue.channel)
-        except Exception as error:  # noqa: BLE001 - boundary: what an engine or extension raises costs no fact
-            await self._keeper.keep(queue.profile_id, event, because=error)
-            return None
+        for _ in range(_MAX_TRIES):
+            active = self._profiles.active.get(queue.profile_id)
+            if active is None:
+                break
+            try:
+                runtime = await self._residents.get(active, queue.channel)
+            except AgentStoppedError:
+                break
+            except Exception as error:  # noqa: BLE001 - boundary: what an engine or extension raises costs no fact
+                await self._keep(queue, event, because=error)
+                return None
+            try:
+                with runtime.in_use():
+                    return await self._hand_on(active, runtime, event)
+            except AgentStoppedError:
+                logger.debug("%s closed before it took a fact; the next one gets it", runtime.id)
+        await self._keep(queue, event)
+        return None
+
+    async def _keep(self, queue: ChannelQueue, event: ChatEvent, *, because: Exception | None = None) -> None:
+        """Append a fact without a runtime."""
+        assert self._residents is not None
+        # What runs there may still be closing, and a log has one writer.
+        await self._residents.vacate(queue.profile_id, queue.channel, grace_s=STOP_GRACE_S)
+        await self._keeper.keep(queue.profile_id, event, because=because)
+
+    async def _hand_on(self, active: ActiveProfile, runtime: ChannelRuntime, event: ChatEvent) -> Receipt | None:
+        """Give a fact to its runtime, with what it quotes; None where the runtime knows it already."""
         if runtime.is_known(event):
             self.counts.duplicates += 1
             return None
-        self.counts.taken += 1
         for missed in await runtime.missed_before(event):
             await runtime.take(runtime.find_quoted(missed) or missed, is_late=True)
         if isinstance(event, MessageCreated) and event.quote is not None and not event.quote.content:
@@ -370,7 +392,9 @@ class Supervisor:
                 limits = active.profile.config.limits
                 found = await fetch_quote(event, runtime.host.platform, limits.fetch_s)
             event = found
-        return await runtime.take(event)
+        receipt = await runtime.take(event)
+        self.counts.taken += 1
+        return receipt
 
     async def _sweep(self) -> None:
         assert self._residents is not None

@@ -1,10 +1,10 @@
-"""A bot without NoneBot: the real supervisor, profiles and logs on disk, a model over HTTP, and a platform in memory."""
+"""A bot without NoneBot: real supervisor, profiles and logs on disk, a model over HTTP, a platform in memory."""
 
 from __future__ import annotations
 
 import importlib.util
 import logging
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +18,6 @@ from ishiki.contracts.events import ChannelRef, MessageCreated, Quote, User
 from ishiki.contracts.services import Provider, ServiceRegistry
 from ishiki.core.agent import Agent
 from ishiki.core.clock import SystemClock
-from ishiki.core.disposer import Disposer
 from ishiki.core.events import AgentEvent, TurnAborted, TurnDone, TurnFailed
 from ishiki.engines import BUILTIN_ENGINES
 from ishiki.gateway import Gateway
@@ -80,7 +79,7 @@ class LogLines(logging.Handler):
 
 
 @contextmanager
-def logged() -> Iterator[LogLines]:
+def logged() -> Generator[LogLines]:
     """Collect what Ishiki logs from INFO on."""
     lines = LogLines()
     root = logging.getLogger("ishiki")
@@ -141,6 +140,7 @@ class Bot:
     clock: WatchedClock
     services: ServiceRegistry
     logs: LogLines
+    log_files: LogFiles
     _next_id: int = 0
     _heard: dict[str, Journal[AgentEvent]] = field(default_factory=dict[str, Journal[AgentEvent]])
 
@@ -297,7 +297,7 @@ async def running(
             async with TaskScope() as tasks:
                 await tasks.start(supervisor.run)
                 try:
-                    yield Bot(folder, supervisor, server, chat, clock, kit.services, lines)
+                    yield Bot(folder, supervisor, server, chat, clock, kit.services, lines, kit.log_files)
                 finally:
                     with anyio.fail_after(20, shield=True):
                         await supervisor.stop()

@@ -12,6 +12,7 @@ from ishiki.contracts.services import ServiceRegistry
 from ishiki.jsonvalue import read_str
 from ishiki.testing.openai_replies import Reply, call, reply_saying, tool_calls
 from ishiki.testing.openai_server import ChatRequest
+
 from .kit import EXAMPLES, Bot, load_example, profile_text, providing, running
 
 
@@ -60,9 +61,7 @@ async def test_note_writes_a_line_and_tells_the_model_where(
         assert bot.platform.texts == ["noted"]
 
 
-async def test_briefing_is_read_again_at_each_turn(
-    tmp_path: Path, example: Callable[[str], ServiceRegistry]
-) -> None:
+async def test_briefing_is_read_again_at_each_turn(tmp_path: Path, example: Callable[[str], ServiceRegistry]) -> None:
     """Specification, extension API, the example `briefing`: an edit counts from the next turn on."""
     text = profile_text("context: {engine: briefing}")
     async with running(tmp_path, text, services=example("briefing")) as bot:
