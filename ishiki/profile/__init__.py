@@ -4,10 +4,10 @@
 for hot reload. Knows contracts and configuration; creates no engine and runs nothing.
 """
 
+from ishiki.contracts.patterns import ChannelPattern, PatternError, parse_pattern
 from ishiki.profile.blocks import BlockConfig, MissingService, ValidatedBlocks, required_services, validate_blocks
 from ishiki.profile.claims import AccountClaim, Claims, Specificity, find_conflict, parse_claims
 from ishiki.profile.loader import LoadedProfiles, ProfileProblem, ProfilesDiff, diff, load_profiles
-from ishiki.profile.patterns import ChannelPattern, PatternError, parse_pattern
 from ishiki.profile.profile import ENGINE_FAMILIES, Profile
 from ishiki.profile.reading import NoProfileFileError, read_profile
 from ishiki.profile.reference import KeyRow, key_rows

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ishiki.config import ConfigDocument, KeyPath
+from ishiki.contracts.patterns import ChannelPattern, PatternError, check_account, is_covered, parse_pattern
 from ishiki.errors import ConfigError
-from ishiki.profile.patterns import ChannelPattern, PatternError, check_account, is_covered, parse_pattern
 
 __all__ = [
     "AccountClaim",

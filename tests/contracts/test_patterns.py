@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ishiki.profile.patterns import ChannelPattern, PatternError, check_account, is_covered, parse_pattern
+from ishiki.contracts.patterns import ChannelPattern, PatternError, check_account, is_covered, parse_pattern
 
 
 @pytest.mark.parametrize(
