@@ -33,6 +33,8 @@ from ishiki.contracts.transcript import Transcript
 from ishiki.core.agent import Agent
 from ishiki.core.disposer import Disposer
 from ishiki.core.entries import CHECKPOINT, COMPACT, EVENT, Entry
+from ishiki.core.events import AgentEvent, TurnAborted, TurnDone, TurnFailed
+from ishiki.core.inbox import PROMPT_SEPARATOR
 from ishiki.core.journal import Receipt
 from ishiki.core.messages import CustomMessage
 from ishiki.core.turn import TurnLimits
@@ -65,6 +67,8 @@ T = TypeVar("T")
 _CHECKPOINT_EVERY = 1_000
 """Entries after which a checkpoint is due, so that opening reads no further back. Source: design, checkpoint."""
 
+_CLOSING = "the runtime closes"
+
 _CLOSE_LIMIT_S = 2.0
 """How long the last writes, and each hook that stops something, may take at the end."""
 
@@ -95,7 +99,8 @@ class ChannelRuntime:
 
     Attributes:
         id: `<profile>/<sid>/<channel>`.
-        used_at: when it last took a fact or ended a turn, by the monotonic clock.
+        used_at: when it last took a fact, by the monotonic clock.
+        owed_wake: after it has closed, the wake that it could not serve any more: its prompt, or None without one.
     """
 
     def __init__(self, active: ActiveProfile, domain: ChannelDomain, home: Path, kit: RuntimeKit) -> None:
@@ -114,6 +119,7 @@ class ChannelRuntime:
         self._grace_s = 0.0
         self._checkpoint_due = False
         self._users = 0
+        self.owed_wake: tuple[str | None] | None = None
         self._contributors: list[_Contributor] = []
 
     @property
@@ -415,16 +421,36 @@ class ChannelRuntime:
             with anyio.move_on_after(self._grace_s):
                 await opened.agent.wait()
         opened.tasks.is_closed = True
-        with anyio.move_on_after(_CLOSE_LIMIT_S):
-            await opened.agent.interrupt("the runtime closes")
+        await self._interrupt(opened.agent)
         if opened.store.entries_since_checkpoint > 0:
             with anyio.move_on_after(_CLOSE_LIMIT_S):
                 await opened.agent.record(self._checkpoint_entry(opened))
         with anyio.move_on_after(2 * _CLOSE_LIMIT_S):
-            await opened.agent.stop("the runtime closes")
+            await opened.agent.stop(_CLOSING)
         await self._stop_extensions()
         await opened.store.aclose()
         self._open = None
+
+    async def _interrupt(self, agent: Agent) -> None:
+        """End the turn that runs, and keep the wake that is owed then: what joined the turn is judged at its end."""
+
+        def take_wake() -> None:
+            owed = agent.take_pending_wake()
+            if owed is not None:
+                prompts = [prompt for prompt in (*(self.owed_wake or ()), *owed) if prompt]
+                self.owed_wake = (PROMPT_SEPARATOR.join(prompts) or None,)
+
+        def watch(event: AgentEvent) -> None:
+            if isinstance(event, TurnDone | TurnFailed | TurnAborted):
+                take_wake()
+
+        # Otherwise a wake would start a turn now, which would be interrupted in its turn.
+        agent.hold(_CLOSING)
+        take_wake()
+        unwatch = agent.feed.subscribe("agent", watch)
+        with anyio.move_on_after(_CLOSE_LIMIT_S):
+            await agent.interrupt(_CLOSING)
+        unwatch()
 
     async def _stop_extensions(self) -> None:
         """Stop what was created, newest first; a fault of one hook is a warning and keeps no other from running."""

@@ -170,9 +170,9 @@ class Residents:
         """Build a runtime in `place`, whose lock is held. What it held is closed, and its pending wake moves over."""
         pending: tuple[str | None] | None = None
         if (old := place.runtime) is not None:
-            pending = None if old.stopped else old.agent.take_pending_wake()
             old.close(grace_s=0.0)
             await old.wait_closed()
+            pending = old.owed_wake
             place.runtime = None
         built = await self._build(active, channel)
         place.runtime = built

@@ -104,6 +104,10 @@ class WatchedClock(FakeClock):
         self._began.add(seconds)
         await super().sleep(seconds)
 
+    def count(self, seconds: float) -> int:
+        """Return how many sleeps of exactly `seconds` have begun."""
+        return self._began.items.count(seconds)
+
     async def began(self, seconds: float, *, times: int = 1) -> None:
         """Wait until sleeps of exactly `seconds` have begun `times` times in all."""
         since = 0
