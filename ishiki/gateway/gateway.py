@@ -128,6 +128,10 @@ class Gateway:
         """Return the providers by id, each with whether it is configured."""
         return {name: not provider.unset for name, provider in self._catalogue.providers.items()}
 
+    def unset_variables(self) -> Sequence[str]:
+        """Return the environment variables that would make more providers usable, in declared order; each once."""
+        return self._catalogue.unset
+
     def groups(self) -> Sequence[str]:
         """Return the names of the groups, in declared order."""
         return tuple(self._catalogue.groups)

@@ -42,11 +42,10 @@ def welcome(listening: Listening, settings: Settings, supervisor: Supervisor, ga
     )
     demo = supervisor.demo_profiles()
     if demo:
-        unset = ", ".join(name for name, is_configured in gateway.providers().items() if not is_configured)
         lines.append(f"  {', '.join(demo)}: answered by {DEMO_REF}, which needs no key and no network")
-        lines.append(
-            f"    for a real model, set the key of one of these in .env: {unset or 'see profiles/models.yaml'}"
-        )
+        unset = gateway.unset_variables()
+        how = f"set one of these in .env: {', '.join(unset)}" if unset else "describe it in models.yaml, and name it"
+        lines.append(f"    for a real model, {how}")
     if listening.is_server:
         lines.append("  talk to it in a second terminal: python -m ishiki chat")
         lines.append("  connect QQ through NapCat, Lagrange or LLOneBot: see README.md")
