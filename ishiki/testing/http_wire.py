@@ -150,12 +150,12 @@ Handler: TypeAlias = Callable[[HttpConnection], Awaitable[None]]
 
 
 class HttpServer:
-    """Listens on a free loopback port and serves every connection in a task of its own."""
+    """Listens on a loopback port and serves every connection in a task of its own."""
 
-    def __init__(self, handler: Handler) -> None:
-        """Bind and listen; clients can connect from now on and are served by `run`."""
+    def __init__(self, handler: Handler, *, port: int = 0) -> None:
+        """Bind and listen, at 0 on a free port; clients can connect from now on and are served by `run`."""
         self._handler = handler
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
+        self._listener = socket.create_server(("127.0.0.1", port), backlog=_BACKLOG)
         self._listener.setblocking(False)
         self.port: int = self._listener.getsockname()[1]
 

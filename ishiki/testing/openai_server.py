@@ -138,6 +138,7 @@ class OpenAIServer:
         responder: decides where nothing is queued; several channels at once are better served by it than by a queue.
         api_key: demanded as `Authorization: Bearer …`; None takes any.
         models: what GET /v1/models lists; a request may ask for others all the same.
+        port: where to listen; 0 picks a free one. A bot that outlives the server finds the next one there.
     """
 
     def __init__(
@@ -146,8 +147,10 @@ class OpenAIServer:
         *,
         api_key: str | None = None,
         models: Sequence[str] = ("test-model",),
+        port: int = 0,
     ) -> None:
         self.responder = responder
+        self._port = port
         self._api_key = api_key
         self._models = tuple(models)
         self._queue: deque[Reply] = deque()
@@ -158,7 +161,7 @@ class OpenAIServer:
 
     async def __aenter__(self) -> OpenAIServer:
         async with AsyncExitStack() as stack:
-            self._http = HttpServer(self._serve)
+            self._http = HttpServer(self._serve, port=self._port)
             stack.callback(self._http.close)
             tasks = await stack.enter_async_context(TaskScope())
             tasks.start_soon(self._http.run)

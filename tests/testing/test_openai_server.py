@@ -458,3 +458,13 @@ async def test_what_is_no_http_closes_that_connection_only() -> None:
             with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
                 await stray.receive()
         assert (await client.ask())["content"] == "reply 1"
+
+
+async def test_the_next_server_can_listen_where_the_last_one_did() -> None:
+    """Our choice: a bot that outlives a test finds the next test's server."""
+    async with OpenAIServer() as first:
+        url = first.base_url
+    port = int(url.removesuffix("/v1").rpartition(":")[2])
+    async with OpenAIServer(port=port) as second, httpx.AsyncClient() as client:
+        assert second.base_url == url
+        assert (await client.get(f"{url}/models")).status_code == 200
