@@ -1,4 +1,4 @@
-"""The commands of `python -m ishiki`: a person's hands on a bot, and a look at its configuration.
+"""The commands of `python -m ishiki`: a person's hands on a bot, and a look at its configuration and its data.
 
 Imports neither NoneBot nor LiteLLM, and each command loads only what it needs.
 """
@@ -10,7 +10,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ishiki.cli.arguments import ChatArguments, CheckArguments, VersionArguments, parse_arguments
+from ishiki.cli.arguments import (
+    ChatArguments,
+    CheckArguments,
+    DoctorArguments,
+    VersionArguments,
+    parse_arguments,
+)
 
 __all__ = ["main"]
 
@@ -39,6 +45,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             from ishiki.cli.check import run_check
 
             return run_check(arguments, folder=Path.cwd(), environ=os.environ)
+        case DoctorArguments():
+            from ishiki.cli.doctor import run_doctor
+
+            return run_doctor(arguments, folder=Path.cwd(), environ=os.environ)
         case VersionArguments():
             from importlib.metadata import version
 

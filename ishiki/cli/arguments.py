@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-__all__ = ["Arguments", "ChatArguments", "CheckArguments", "VersionArguments", "parse_arguments"]
+__all__ = ["Arguments", "ChatArguments", "CheckArguments", "DoctorArguments", "VersionArguments", "parse_arguments"]
 
 DEFAULT_ACCOUNT = 10001
 DEFAULT_USER = 42
@@ -47,11 +47,21 @@ class CheckArguments:
 
 
 @dataclass(frozen=True, slots=True)
+class DoctorArguments:
+    """What `doctor` was asked for."""
+
+    data: Path | None = None
+    """The data folder; None: ISHIKI_DATA_DIR."""
+    repair: bool = False
+    """Whether to mend what can be mended."""
+
+
+@dataclass(frozen=True, slots=True)
 class VersionArguments:
     """`--version`."""
 
 
-Arguments: TypeAlias = ChatArguments | CheckArguments | VersionArguments
+Arguments: TypeAlias = ChatArguments | CheckArguments | DoctorArguments | VersionArguments
 """One command with its arguments."""
 
 
@@ -78,8 +88,10 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
             )
         case "check":
             return CheckArguments(profiles=found.profiles)
+        case "doctor":
+            return DoctorArguments(data=found.data, repair=found.repair)
         case _:
-            parser.error("which command? chat or check; --help explains them")
+            parser.error("which command? chat, check or doctor; --help explains them")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -92,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="command", title="commands")
     _add_chat(commands.add_parser("chat", help="talk to the running bot", allow_abbrev=False, description=_CHAT))
     _add_check(commands.add_parser("check", help="check the configuration", allow_abbrev=False, description=_CHECK))
+    _add_doctor(commands.add_parser("doctor", help="check the data folder", allow_abbrev=False, description=_DOCTOR))
     return parser
 
 
@@ -102,6 +115,11 @@ _CHAT = (
 _CHECK = (
     "Reads models.yaml and every profile as the bot would, and prints each problem with its place, who owns which "
     "channels, and which providers have no key. Ends with status 1 where something is wrong."
+)
+_DOCTOR = (
+    "Reads every log in the data folder and prints what is damaged, with line numbers. Ends with status 1 where "
+    "something is. With --repair, and only while no bot runs, it mends what can be mended, and keeps beside each log "
+    "what it removes from it."
 )
 
 
@@ -127,6 +145,13 @@ def _add_check(check: argparse.ArgumentParser) -> None:
     check.add_argument(
         "--profiles", type=Path, metavar="DIR", help="the profiles folder (default: ISHIKI_PROFILES_DIR, or profiles)"
     )
+
+
+def _add_doctor(doctor: argparse.ArgumentParser) -> None:
+    doctor.add_argument(
+        "data", type=Path, nargs="?", metavar="DATA_DIR", help="the data folder (default: ISHIKI_DATA_DIR, or data)"
+    )
+    doctor.add_argument("--repair", action="store_true", help="mend what can be mended, keeping what is removed")
 
 
 def _identity(text: str) -> int:

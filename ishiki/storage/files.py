@@ -20,7 +20,7 @@ from anyio import to_thread
 from ishiki.core.clock import Clock, SystemClock
 from ishiki.errors import StorageError
 
-__all__ = ["AppendFile", "FsyncPolicy", "LogFiles"]
+__all__ = ["AppendFile", "FsyncPolicy", "LogFiles", "force_folder"]
 
 _logger = logging.getLogger(__name__)
 
@@ -281,7 +281,7 @@ class AppendFile:
             if self._files.fsync == "always":
                 os.fsync(descriptor)
                 if self._end == 0:
-                    _force_folder(self.path.parent)
+                    force_folder(self.path.parent)
         except OSError:
             self._is_torn = True
             try:
@@ -293,7 +293,7 @@ class AppendFile:
         self.is_unforced = self._files.fsync == "interval"
 
 
-def _force_folder(folder: Path) -> None:
+def force_folder(folder: Path) -> None:
     """Force a new file's name to the disk: the fsync of the file alone does not promise that."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -22,6 +22,7 @@ __all__ = [
     "EncodedLine",
     "StoredEntry",
     "batch_key",
+    "checked_entry",
     "encode_entries",
     "encode_header",
     "is_header",
@@ -153,7 +154,15 @@ def parse_entry(raw: bytes) -> JsonObject:
     Raises:
         ValueError: the line is broken, or no entry.
     """
-    data = parse_line(raw)
+    return checked_entry(parse_line(raw))
+
+
+def checked_entry(data: JsonObject) -> JsonObject:
+    """Return a decoded line as it is, checked as `parse_entry` says.
+
+    Raises:
+        ValueError: it is no entry.
+    """
     kind = data.get("type")
     if not isinstance(kind, str) or not kind:
         raise ValueError("an entry needs a text field 'type'")

@@ -13,7 +13,7 @@ from pathlib import Path
 from ishiki.storage.format import parse_entry
 from ishiki.storage.tail import BLOCK_BYTES, damaged_line, lines_backwards
 
-__all__ = ["LogEnd", "cut_off", "find_end"]
+__all__ = ["LogEnd", "cut_off", "find_end", "new_cut_file", "without_zeros"]
 
 _logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ def find_end(path: Path, fd: int, start: int, size: int) -> LogEnd:
     Raises:
         StorageError: there is a second broken line before the last one; that is not what a crash leaves.
     """
-    cut_at = _without_zeros(fd, start, size)
+    cut_at = without_zeros(fd, start, size)
     is_last = True
     for offset, raw in lines_backwards(fd, start, cut_at):
         if not raw.strip():
@@ -54,7 +54,7 @@ def find_end(path: Path, fd: int, start: int, size: int) -> LogEnd:
     return LogEnd(cut_at, needs_newline=False)
 
 
-def _without_zeros(fd: int, start: int, size: int) -> int:
+def without_zeros(fd: int, start: int, size: int) -> int:
     """Return the end of what is left when zeros at the end of `start`..`size` are taken away."""
     end = size
     while end > start:
@@ -75,7 +75,7 @@ def cut_off(path: Path, end: int, now_ms: int) -> Path:
         OSError: the copy could not be written, or the log not be cut; nothing is lost.
     """
     with path.open("r+b") as log:
-        target, descriptor = _new_cut_file(path, now_ms)
+        target, descriptor = new_cut_file(path, now_ms)
         try:
             with os.fdopen(descriptor, "wb") as copy:
                 log.seek(end)
@@ -98,7 +98,7 @@ def cut_off(path: Path, end: int, now_ms: int) -> Path:
     return target
 
 
-def _new_cut_file(path: Path, now_ms: int) -> tuple[Path, int]:
+def new_cut_file(path: Path, now_ms: int) -> tuple[Path, int]:
     """Create a file for the cut bytes that did not exist before; return it and its descriptor."""
     while True:
         target = path.with_name(f"{path.name}.cut-{now_ms}")
