@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
+from zoneinfo import ZoneInfo
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -46,6 +47,7 @@ from ishiki.resources.center import SchemeRouter
 from ishiki.runtime.active_profile import ActiveProfile
 from ishiki.runtime.backfill import Backfill
 from ishiki.runtime.facts import FactMemory
+from ishiki.runtime.guards.channel import ChannelGuards, GuardParts
 from ishiki.runtime.hooks import call_hook
 from ishiki.runtime.host import BoundLogger, RuntimeHost, TaskOwner
 from ishiki.runtime.kit import RuntimeKit
@@ -54,6 +56,8 @@ from ishiki.runtime.paths import LOG_NAME
 from ishiki.runtime.prompt import CONTINUE
 from ishiki.runtime.reach import hold_while_unreachable
 from ishiki.runtime.schedule import RuntimeScheduler
+from ishiki.runtime.usage.books import UsageBooks
+from ishiki.runtime.usage.meter import RuntimeMeter
 from ishiki.runtime.zone import find_zone
 from ishiki.storage import EventLog
 from ishiki.tools.deliveries import settle_entries
@@ -83,6 +87,7 @@ class _Open:
     tasks: TaskOwner
     transcript: Transcript
     backfill: Backfill
+    guards: ChannelGuards
 
 
 @dataclass(slots=True, eq=False)
@@ -103,7 +108,9 @@ class ChannelRuntime:
         owed_wake: after it has closed, the wake that it could not serve any more: its prompt, or None without one.
     """
 
-    def __init__(self, active: ActiveProfile, domain: ChannelDomain, home: Path, kit: RuntimeKit) -> None:
+    def __init__(
+        self, active: ActiveProfile, domain: ChannelDomain, home: Path, kit: RuntimeKit, books: UsageBooks
+    ) -> None:
         """Describe a runtime; `serve` builds it."""
         self.id = f"{active.id}/{domain.channel}"
         self.active = active
@@ -111,6 +118,7 @@ class ChannelRuntime:
         self.used_at = kit.clock.monotonic()
         self._domain = domain
         self._kit = kit
+        self._books = books
         self._open: _Open | None = None
         self._facts = FactMemory()
         self._assets = AssetRegistry(home / "resources" / "assets")
@@ -179,6 +187,27 @@ class ChannelRuntime:
         """Whether no turn runs, waits or is pending."""
         return self._open is None or self._open.agent.is_idle()
 
+    async def wait_quiet(self) -> None:
+        """Return when no turn runs, and none is about to: what waits for a hold to end is not waited for."""
+        if self._open is None:
+            return
+        agent = self._open.agent
+        if not agent.holds:
+            await agent.wait()
+        if agent.active_turn_id is None:
+            return
+        is_over = anyio.Event()
+
+        def watch(event: AgentEvent) -> None:
+            if isinstance(event, TurnDone | TurnFailed | TurnAborted):
+                is_over.set()
+
+        unwatch = agent.feed.subscribe("agent", watch)
+        try:
+            await is_over.wait()
+        finally:
+            unwatch()
+
     async def deliver(self, event: ChatEvent) -> None:
         """Submit a fact; see `AgentRuntime.deliver`."""
         await self.take(event)
@@ -219,9 +248,10 @@ class ChannelRuntime:
         if attachment is not None:
             messages.append(CustomMessage(ATTACHMENT, attachment.to_data(), timestamp=event.timestamp))
         self._facts.note(event)
+        is_stale = is_late or now - event.timestamp > self._stale_after_ms
         _, receipt = opened.agent.submit(
             messages,
-            is_stale=is_late or now - event.timestamp > self._stale_after_ms,
+            is_stale=is_stale or opened.guards.wakes_nobody(event),
             is_self=self._is_own(event),
         )
         assert receipt is not None, "a record that triggers nothing is stored at once"
@@ -302,36 +332,21 @@ class ChannelRuntime:
             files=kit.log_files,
         )
         try:
-            zone = find_zone(config.timezone, kit.settings.timezone)
-            tasks = TaskOwner(group, self.id)
-            transcript = Transcript(
-                zone,
-                max_message_chars=config.guards.max_message_chars,
-                capacity=config.limits.window_entries,
-            )
-            host = RuntimeHost(
-                runtime_id=self.id,
-                profile_id=self.active.id,
-                domain=self._domain,
-                root=profile.folder,
-                home=self.home,
-                logger=BoundLogger(logging.getLogger("ishiki.runtime"), {"runtime": self.id}),
-                resources=SchemeRouter(),
-                platform=kit.platform_for(channel.sid, config.limits),
-                clock=kit.clock,
-                random=kit.random,
-                scheduler=RuntimeScheduler(kit.clock, zone, tasks.spawn),
-                transcript=transcript,
-                find_model=lambda ref: self.active.find_model(kit.gateway, ref),
-                tasks=tasks,
-                profile_closers=self.active.closers,
-            )
             await _settle_crash(store, kit.clock.now_ms())
+            zone = find_zone(config.timezone, kit.settings.timezone)
+            usage = await self._books.open(self.active.id, zone)
+            meter = RuntimeMeter(usage, channel, store.window())
+            guards = ChannelGuards(
+                GuardParts(config.guards, channel, usage, kit.clock, self._stale_after_ms, self._is_own)
+            )
+            host = self._create_host(zone, TaskOwner(group, self.id), meter)
             checkpoint: JsonObject = {} if store.last_checkpoint is None else store.last_checkpoint.json_data
-            self._facts.restore(checkpoint, _since_checkpoint(store))
-            transcript.restore_names(read_object(checkpoint, "names"))
+            since_checkpoint = _since_checkpoint(store)
+            self._facts.restore(checkpoint, since_checkpoint)
+            guards.restore(read_object(checkpoint, "guards"), since_checkpoint)
+            host.transcript.restore_names(read_object(checkpoint, "names"))
             await self._create_extensions(host)
-            agent = await self._create_agent(store, host)
+            agent = await self._create_agent(store, host, meter, guards)
             state = read_object(checkpoint, "state")
             if state and agent.state.get() == {"version": 1}:
                 agent.state.restore(state)
@@ -341,10 +356,37 @@ class ChannelRuntime:
                 await store.aclose()
             raise
         backfill = Backfill(host.platform, self._facts, limit_s=config.limits.fetch_s)
-        self._open = _Open(store, agent, host, tasks, transcript, backfill)
-        hold_while_unreachable(agent, host.platform, tasks)
+        self._open = _Open(store, agent, host, host.tasks, host.transcript, backfill, guards)
+        meter.attach(agent)
+        hold_while_unreachable(agent, host.platform, host.tasks)
+        guards.attach(agent, host.tasks)
         await group.start(agent.serve)
         await self._attach_extensions()
+
+    def _create_host(self, zone: ZoneInfo, tasks: TaskOwner, meter: RuntimeMeter) -> RuntimeHost:
+        profile, kit = self.active.profile, self._kit
+        config = profile.config
+        return RuntimeHost(
+            runtime_id=self.id,
+            profile_id=self.active.id,
+            domain=self._domain,
+            root=profile.folder,
+            home=self.home,
+            logger=BoundLogger(logging.getLogger("ishiki.runtime"), {"runtime": self.id}),
+            resources=SchemeRouter(),
+            platform=kit.platform_for(self._domain.channel.sid, config.limits),
+            clock=kit.clock,
+            random=kit.random,
+            scheduler=RuntimeScheduler(kit.clock, zone, tasks.spawn),
+            transcript=Transcript(
+                zone,
+                max_message_chars=config.guards.max_message_chars,
+                capacity=config.limits.window_entries,
+            ),
+            find_model=lambda ref: meter.metered(self.active.find_model(kit.gateway, ref)),
+            tasks=tasks,
+            profile_closers=self.active.closers,
+        )
 
     async def _create_extensions(self, host: RuntimeHost) -> None:
         limit_s = self.active.profile.config.limits.hook_s
@@ -354,13 +396,15 @@ class ChannelRuntime:
             if instance is not None:
                 self._contributors.append(_Contributor(extension.name, instance))
 
-    async def _create_agent(self, store: EventLog, host: RuntimeHost) -> Agent:
+    async def _create_agent(
+        self, store: EventLog, host: RuntimeHost, meter: RuntimeMeter, guards: ChannelGuards
+    ) -> Agent:
         active, limits = self.active, self.active.profile.config.limits
         context = await self._create_engine("context", active.context.create, host)
         wakeup = await self._create_engine("wakeup", active.wakeup.create, host)
         toolcall = await self._create_engine("toolcall", active.toolcall.create, host)
         extensions = [(one.name, one.instance) for one in self._contributors]
-        parts = MindParts(active.profile, host, context, wakeup, self._facts, extensions)
+        parts = MindParts(active.profile, host, context, wakeup, self._facts, guards, extensions)
         return Agent(
             self.id,
             model=active.find_model(self._kit.gateway, None),
@@ -375,7 +419,7 @@ class ChannelRuntime:
                 turn_s=limits.turn_s,
             ),
             clock=self._kit.clock,
-            wrap=toolcall.wrap,
+            wrap=lambda model: toolcall.wrap(meter.metered(model)),
         )
 
     async def _create_engine(
@@ -406,7 +450,7 @@ class ChannelRuntime:
             "state": opened.agent.state.get(),
             "compaction": _compaction(opened.store),
             "waits": [],
-            "guards": {},
+            "guards": opened.guards.checkpoint(),
             "names": opened.transcript.names(),
             **self._facts.checkpoint(),
         }
@@ -417,10 +461,10 @@ class ChannelRuntime:
         opened = self._open
         if opened is None:
             return
-        if not opened.agent.holds:
-            with anyio.move_on_after(self._grace_s):
-                await opened.agent.wait()
+        with anyio.move_on_after(self._grace_s):
+            await self.wait_quiet()
         opened.tasks.is_closed = True
+        opened.guards.detach()
         await self._interrupt(opened.agent)
         if opened.store.entries_since_checkpoint > 0:
             with anyio.move_on_after(_CLOSE_LIMIT_S):
@@ -432,7 +476,11 @@ class ChannelRuntime:
         self._open = None
 
     async def _interrupt(self, agent: Agent) -> None:
-        """End the turn that runs, and keep the wake that is owed then: what joined the turn is judged at its end."""
+        """End the turn that runs, and keep the wake that is owed then: what joined the turn is judged at its end.
+
+        A turn that has not begun, because the agent is held, is owed as well.
+        """
+        running = agent.active_turn_id
 
         def take_wake() -> None:
             owed = agent.take_pending_wake()
@@ -443,6 +491,8 @@ class ChannelRuntime:
         def watch(event: AgentEvent) -> None:
             if isinstance(event, TurnDone | TurnFailed | TurnAborted):
                 take_wake()
+            if isinstance(event, TurnAborted) and event.turn_id != running:
+                self.owed_wake = self.owed_wake or (None,)
 
         # Otherwise a wake would start a turn now, which would be interrupted in its turn.
         agent.hold(_CLOSING)

@@ -18,6 +18,7 @@ from ishiki.core.tool import ToolSet
 from ishiki.errors import HookError
 from ishiki.profile import Profile
 from ishiki.runtime.facts import FactMemory
+from ishiki.runtime.guards.channel import ChannelGuards
 from ishiki.runtime.hooks import call_hook
 from ishiki.runtime.host import RuntimeHost
 from ishiki.runtime.prompt import BASE_PROMPT
@@ -40,6 +41,7 @@ class MindParts:
     context: ContextEngineInstance
     wakeup: WakeupEngineInstance
     facts: FactMemory
+    guards: ChannelGuards
     extensions: Sequence[tuple[str, ExtensionInstance]]
 
 
@@ -54,7 +56,7 @@ class Mind(AgentPlugin):
         self._limit_s = parts.profile.config.limits.hook_s
         self._attached: list[tuple[str, Disposer | None]] = []
         self._stop_rule = StopRule()
-        self._kernel = kernel_tools(parts.host, parts.profile.config)
+        self._kernel = kernel_tools(parts.host, parts.profile.config, guard=parts.guards)
 
     async def init(self, agent: Agent) -> None:
         """Attach the context engine, then the wakeup engine, so that no fact is stored unseen."""
@@ -81,8 +83,9 @@ class Mind(AgentPlugin):
                 logger.warning("%s: %s", self._parts.host.runtime_id, error, exc_info=error.__cause__)
 
     def on_append(self, entries: Sequence[Entry]) -> None:
-        """Remember what was said, for quotes of it."""
+        """Remember what was said, for quotes of it, and let the guards count."""
         for entry in entries:
+            self._parts.guards.note(entry)
             if entry.type == DELIVERY:
                 self._parts.facts.note_entry(entry)
 

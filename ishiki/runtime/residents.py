@@ -17,6 +17,7 @@ from ishiki.runtime.active_profile import ActiveProfile
 from ishiki.runtime.agent_runtime import ChannelRuntime
 from ishiki.runtime.kit import RuntimeKit
 from ishiki.runtime.paths import runtime_home
+from ishiki.runtime.usage.books import UsageBooks
 
 __all__ = ["Residents"]
 
@@ -37,9 +38,10 @@ class _Place:
 class Residents:
     """Runtimes by profile and channel."""
 
-    def __init__(self, kit: RuntimeKit, group: TaskGroup) -> None:
-        """Build from `kit`, serve in `group`."""
+    def __init__(self, kit: RuntimeKit, group: TaskGroup, books: UsageBooks) -> None:
+        """Build from `kit`, serve in `group`, count in `books`."""
         self._kit = kit
+        self._books = books
         self._group = group
         self._places: dict[tuple[str, ChannelRef], _Place] = {}
         self._is_closed = False
@@ -92,7 +94,7 @@ class Residents:
         """
         if not runtime.stopped:
             with anyio.move_on_after(_HANDOVER_S):
-                await runtime.agent.wait()
+                await runtime.wait_quiet()
         for (_, channel), place in tuple(self._places.items()):
             if place.runtime is not runtime:
                 continue
@@ -184,7 +186,7 @@ class Residents:
         if len(self) >= self._kit.settings.max_resident_runtimes:
             await self.make_room()
         home = runtime_home(self._kit.data_dir, active.id, channel.sid, channel.channel_id)
-        runtime = ChannelRuntime(active, ChannelDomain(channel), home, self._kit)
+        runtime = ChannelRuntime(active, ChannelDomain(channel), home, self._kit, self._books)
         started = anyio.Event()
         failure: list[Exception] = []
 

@@ -26,6 +26,7 @@ from ishiki.runtime.fallback import FactKeeper
 from ishiki.runtime.kit import RuntimeKit
 from ishiki.runtime.quotes import fetch_quote
 from ishiki.runtime.residents import Residents
+from ishiki.runtime.usage.books import UsageBooks
 
 __all__ = ["Supervisor", "SupervisorCounts"]
 
@@ -77,6 +78,7 @@ class Supervisor:
         self._group: TaskGroup | None = None
         self._residents: Residents | None = None
         self._keeper = FactKeeper(kit)
+        self._books = UsageBooks(kit.data_dir, kit.clock)
         self._is_open = False
         self._stopping = anyio.Event()
         self._stopped = anyio.Event()
@@ -138,10 +140,11 @@ class Supervisor:
         try:
             async with anyio.create_task_group() as group:
                 self._group = group
-                self._residents = Residents(self._kit, group)
+                self._residents = Residents(self._kit, group, self._books)
                 stamp = await anyio.to_thread.run_sync(take_stamp, self._kit.profiles_dir)
                 await self._load()
                 group.start_soon(self._kit.log_files.run)
+                group.start_soon(self._guard, "counting usage", self._books.run)
                 group.start_soon(self._guard, "watching the profiles", lambda: self._watch(stamp))
                 group.start_soon(self._guard, "sweeping idle channels", self._sweep)
                 group.start_soon(self._guard, "watching services", self._watch_services)
@@ -183,6 +186,7 @@ class Supervisor:
             calls.cancel_scope.cancel()
         for active in self._profiles.active.values():
             await active.close()
+        await self._books.aclose()
         await self._kit.log_files.aclose()
         await self._kit.gateway.aclose()
         group.cancel_scope.cancel()
@@ -346,7 +350,7 @@ class Supervisor:
                 if receipt is not None and not receipt.is_done:
                     runtime = self.find(queue.profile_id, queue.channel)
                     if runtime is not None and not runtime.stopped and runtime.agent.backlog >= _MAX_UNWRITTEN:
-                        await receipt.wait()
+                        await receipt.finished()
         finally:
             queue.drained.set()
             self._queues.pop((queue.profile_id, queue.channel), None)
@@ -369,7 +373,7 @@ class Supervisor:
                     return await self._hand_on(active, runtime, event)
             except AgentStoppedError:
                 logger.debug("%s closed before it took a fact; the next one gets it", runtime.id)
-        await self._keep(queue, event)
+        await self._keep(queue, event, because=self._profiles.waiting.get(queue.profile_id))
         return None
 
     async def _keep(self, queue: ChannelQueue, event: ChatEvent, *, because: Exception | None = None) -> None:

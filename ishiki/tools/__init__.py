@@ -12,8 +12,9 @@ from ishiki.core.tool import ToolSet
 from ishiki.tools.deliveries import SEND_MESSAGE
 from ishiki.tools.finish import FINISH, finish_tool
 from ishiki.tools.send_message import send_message_tool
+from ishiki.tools.speech_guard import SpeechGuard, SpeechRefusal
 
-__all__ = ["SpeakingConfig", "TypingNumbers", "kernel_tools"]
+__all__ = ["SpeakingConfig", "SpeechGuard", "SpeechRefusal", "TypingNumbers", "kernel_tools"]
 
 
 class TypingNumbers(Protocol):
@@ -55,13 +56,18 @@ class SpeakingConfig(Protocol):
 
 
 def kernel_tools(
-    host: ExtensionHost, config: SpeakingConfig, *, allows: Callable[[ChannelRef], bool] = lambda target: True
+    host: ExtensionHost,
+    config: SpeakingConfig,
+    *,
+    guard: SpeechGuard | None = None,
+    allows: Callable[[ChannelRef], bool] = lambda target: True,
 ) -> ToolSet:
     """Make the kernel's tools of one runtime, in the order in which the model sees them.
 
     Args:
         host: the runtime's.
         config: the profile's.
+        guard: asked before each message; None lets everything out.
         allows: in cross mode, whether a channel is one of the runtime's.
     """
     typing = TypingConfig(
@@ -71,6 +77,12 @@ def kernel_tools(
         max_delay_ms=config.typing.max_delay,
     )
     send = send_message_tool(
-        host.platform, host.domain, random=host.random, typing=typing, plain_text=config.plain_text, allows=allows
+        host.platform,
+        host.domain,
+        random=host.random,
+        typing=typing,
+        plain_text=config.plain_text,
+        guard=guard,
+        allows=allows,
     )
     return {SEND_MESSAGE: send, FINISH: finish_tool()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import anyio
 
@@ -23,6 +23,7 @@ from ishiki.errors import StorageError
 from ishiki.jsonvalue import JsonObject, JsonValue, read_array, read_bool, read_object, read_str
 from ishiki.tools._speech import compose
 from ishiki.tools.deliveries import PROBABLY_DELIVERED, SEND_MESSAGE, Delivery, DeliveryState
+from ishiki.tools.speech_guard import SpeechGuard, SpeechRefusal, SpeechRefusalName
 
 __all__ = ["MAX_CHARS", "SendErrorName", "send_message_tool"]
 
@@ -41,7 +42,9 @@ _RECORD_LIMIT_S = 5.0
 _LIMIT_S = 900.0
 """Typing and sending many messages takes minutes; the turn's own limit is what ends a call that hangs."""
 
-SendErrorName = Literal["EmptyMessage", "InvalidTarget", "SendRefused", "SendUnreachable", "NotRecorded"]
+SendErrorName: TypeAlias = (
+    Literal["EmptyMessage", "InvalidTarget", "SendRefused", "SendUnreachable", "NotRecorded"] | SpeechRefusalName
+)
 """`error.name` of a result that is not ok."""
 
 _DELIVERY_STATES: Mapping[str, DeliveryState] = {
@@ -61,6 +64,10 @@ class _Report:
     said: int = 0
     unsure: list[int] = field(default_factory=list[int])
     failed: list[tuple[int, SendErrorName, str]] = field(default_factory=list[tuple[int, SendErrorName, str]])
+    repeated: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    """Messages that were passed over, by the reason; they are a failure only where nothing else was said."""
+    is_over: bool = False
+    """Whether nothing more may be said in this turn, which no leniency hides."""
 
     def result(self, *, is_lenient: bool) -> JsonValue:
         """Return the tool's result.
@@ -69,8 +76,11 @@ class _Report:
             is_lenient: whether a call that said something is ok even though a message failed.
         """
         out: dict[str, JsonValue]
-        if self.failed and not (is_lenient and self.said):
-            position, name, message = self.failed[0]
+        failed = self.failed
+        if not failed and not self.said and self.repeated:
+            failed = [(positions[0], "AlreadySaid", reason) for reason, positions in self.repeated.items()]
+        if failed and (self.is_over or not (is_lenient and self.said)):
+            position, name, message = failed[0]
             error: JsonValue = {"name": name, "message": message}
             out = {"ok": False, "error": error, "sent": self.ids, "failedAt": position}
         else:
@@ -80,9 +90,23 @@ class _Report:
         if self.dropped:
             out["dropped"] = self.dropped
         if self.unsure:
-            numbers = ", ".join(str(position + 1) for position in self.unsure)
+            numbers = _numbers(self.unsure)
             out["note"] = f"message {numbers} was {PROBABLY_DELIVERED}: no confirmation came in time. Do not repeat it."
+        if self.repeated and self.said:
+            out["notSent"] = [f"message {_numbers(where)}: {reason}" for reason, where in self.repeated.items()]
         return out
+
+    def take_refusal(self, position: int, refusal: SpeechRefusal) -> None:
+        """Note a message that the guard kept back."""
+        if refusal.name == "AlreadySaid":
+            self.repeated.setdefault(refusal.reason, []).append(position)
+        else:
+            self.failed.append((position, refusal.name, refusal.reason))
+        self.is_over = self.is_over or refusal.ends_turn
+
+
+def _numbers(positions: Sequence[int]) -> str:
+    return ", ".join(str(position + 1) for position in positions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +117,7 @@ class _Sender:
     random: Random
     plain_text: bool
     max_chars: int
+    guard: SpeechGuard | None
     allows: Callable[[ChannelRef], bool]
     online_wait_s: float
 
@@ -128,6 +153,12 @@ class _Sender:
         self, messages: Sequence[str], target: ChannelRef, context: ToolContext, report: _Report, *, skips_failed: bool
     ) -> None:
         for index, content in enumerate(messages):
+            refusal = None if self.guard is None else self.guard.refusal(context.turn_id, target, content)
+            if refusal is not None:
+                report.take_refusal(index, refusal)
+                if refusal.ends_turn:
+                    return
+                continue
             delay_ms = typing_delay_ms(visible_text(content), self.typing, self.random.random())
             await context.clock.sleep(delay_ms / 1000)
             if not await self._is_online(target.sid):
@@ -217,6 +248,7 @@ def send_message_tool(
     typing: TypingConfig | None = None,
     plain_text: bool = False,
     max_chars: int = MAX_CHARS,
+    guard: SpeechGuard | None = None,
     allows: Callable[[ChannelRef], bool] = lambda target: True,
     online_wait_s: float = _ONLINE_WAIT_S,
 ) -> Tool:
@@ -232,10 +264,13 @@ def send_message_tool(
         typing: how fast it types.
         plain_text: whether Markdown becomes plain text.
         max_chars: characters of one platform message.
+        guard: asked before each message; None lets everything out.
         allows: in cross mode, whether a target is one of the runtime's channels.
         online_wait_s: seconds to wait for an account that is away.
     """
-    sender = _Sender(platform, domain, typing or TypingConfig(), random, plain_text, max_chars, allows, online_wait_s)
+    sender = _Sender(
+        platform, domain, typing or TypingConfig(), random, plain_text, max_chars, guard, allows, online_wait_s
+    )
     return Tool(
         name=SEND_MESSAGE,
         description=_DESCRIPTION,

@@ -1,6 +1,6 @@
 """The stop rule: whether a turn goes on after a step. It reads nothing but what the step recorded.
 
-Source: specification, built-in tools, stop rule; that `unreachable` and two failures in a row end a turn is ours.
+Source: specification, built-in tools, stop rule; that some failures, and any two in a row, end a turn is ours.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ MAX_FAILED_SENDS = 2
 """Steps in a row whose sends all failed, after which a turn ends. Source: design: after a refusal the model may answer
 once more."""
 
+_FINAL_ERRORS = frozenset({"SendUnreachable", "MessageLimit"})
+"""Errors of `send_message` behind which nothing more can be said in the same turn."""
+
 
 def goes_on(result: StepResult, *, failed_before: int = 0) -> bool | None:
     """Return whether the turn goes on; None leaves it to the loop's own rule. Pure.
 
     1. A direct `finish` ends it.
-    2. So does an account that cannot be reached, and the second failed send in a row.
+    2. So does an account that cannot be reached, a turn that has said all it may, and the second failed send in a row.
     3. So does speaking: at least one `send_message`, nothing but `send_message` beside it, none that continues, all ok.
 
     Args:
@@ -39,7 +42,7 @@ def goes_on(result: StepResult, *, failed_before: int = 0) -> bool | None:
     if not sends:
         return None
     values = [_value(result, call) for call in sends]
-    if any(read_str(read_object(value, "error"), "name") == "SendUnreachable" for value in values):
+    if any(read_str(read_object(value, "error"), "name") in _FINAL_ERRORS for value in values):
         return False
     if failed_sends(result, failed_before) >= MAX_FAILED_SENDS:
         return False
