@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import pkgutil
+import socket
 import sys
 from pathlib import Path
 
 import nonebot
+from nonebot.drivers import ASGIMixin
 from nonebot.log import logger
 
 from ishiki.config import Settings, read_environment
@@ -30,10 +32,22 @@ def load_plugins(folder: Path) -> None:
         if module.name.startswith("_"):
             continue
         path = folder / module.name if module.ispkg else folder / f"{module.name}.py"
-        try:
-            nonebot.load_plugin(path)
-        except Exception:  # noqa: BLE001 - whatever a plugin raises, the others are loaded
-            logger.exception(f"the plugin {path} could not be loaded; the bot goes on without it")
+        # NoneBot logs what a plugin raises, with its traceback, and returns None.
+        if nonebot.load_plugin(path) is None:
+            logger.error(f"the plugin {path} could not be loaded, see above; the bot goes on without it")
+
+
+def check_port(host: str, port: int) -> None:
+    """End with what to do where the port cannot be had, before anything is started."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        sys.exit(
+            f"{host}:{port} cannot be listened on: {error.strerror}. Set HOST and PORT in .env, or stop what does."
+        )
 
 
 def main() -> None:
@@ -53,6 +67,9 @@ def main() -> None:
     if nonebot.load_plugin("ishiki.plugin") is None:
         sys.exit("Ishiki itself could not be loaded; the lines above say why.")
     load_plugins(ROOT / "plugins")
+    driver = nonebot.get_driver()
+    if isinstance(driver, ASGIMixin):
+        check_port(str(driver.config.host), driver.config.port)
     nonebot.run()
 
 

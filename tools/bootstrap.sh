@@ -26,6 +26,7 @@ bootstrap_python() {
 bootstrap_stamp() {
     pwd -P
     cksum requirements.lock pyproject.toml tools/bootstrap.sh
+    [ ! -f plugins/requirements.txt ] || cksum plugins/requirements.txt
 }
 
 bootstrap_install() {
@@ -39,6 +40,10 @@ bootstrap_install() {
         echo "bootstrap: uv is not to be had, going on with pip (slower)" >&2
         "$python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
         "$python" -m pip install --quiet --disable-pip-version-check --no-deps -e .
+    fi
+    # What the owner's own plugins need; syncing to the lock takes out everything else.
+    if [ -f plugins/requirements.txt ]; then
+        "$python" -m pip install --quiet --disable-pip-version-check -r plugins/requirements.txt
     fi
 }
 

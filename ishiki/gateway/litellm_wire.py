@@ -101,6 +101,7 @@ def _load() -> _LiteLLM:
     """Import LiteLLM and make it ready, once per process. Blocks for seconds."""
     with _loading:
         if not _loaded:
+            logger.info("loading the model library; the first answer waits for it, some seconds")
             for name, value in _ENVIRONMENT.items():
                 os.environ.setdefault(name, value)
             # Here and not above: heavy, and needed only by who has a model of a provider.

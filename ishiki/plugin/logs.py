@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from nonebot.log import LoguruHandler
+from nonebot.log import logger as host_logger
 
 from ishiki.config import Redactor
 
@@ -26,6 +26,14 @@ class _Redacting(logging.Filter):
         return True
 
 
+class _HostHandler(logging.Handler):
+    """Writes records to NoneBot's log under the name `ishiki`; by itself it would call some of them `plugin`."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        write = host_logger.opt(exception=record.exc_info).patch(lambda line: line.update(name="ishiki"))
+        write.log(record.levelname, record.getMessage())
+
+
 def bridge_logs(level: str | int, redactor: Redactor) -> None:
     """Send everything below the logger `ishiki` to NoneBot's log. Idempotent.
 
@@ -36,7 +44,7 @@ def bridge_logs(level: str | int, redactor: Redactor) -> None:
     root = logging.getLogger("ishiki")
     for handler in list(root.handlers):
         root.removeHandler(handler)
-    handler = LoguruHandler()
+    handler = _HostHandler()
     handler.addFilter(_Redacting(redactor))
     root.addHandler(handler)
     root.propagate = False

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 from ishiki.config import Settings
 from ishiki.gateway import DEMO_REF, Gateway
@@ -26,6 +28,12 @@ class Listening:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+def _python() -> str:
+    """Return this interpreter as one types it here: the project's own, not whichever `python` comes first."""
+    executable = Path(sys.executable)
+    return str(executable.relative_to(Path.cwd())) if executable.is_relative_to(Path.cwd()) else str(executable)
+
+
 def welcome(listening: Listening, settings: Settings, supervisor: Supervisor, gateway: Gateway) -> str:
     """Return the text, several lines."""
     lines = ["Ishiki is ready."]
@@ -47,6 +55,6 @@ def welcome(listening: Listening, settings: Settings, supervisor: Supervisor, ga
         how = f"set one of these in .env: {', '.join(unset)}" if unset else "describe it in models.yaml, and name it"
         lines.append(f"    for a real model, {how}")
     if listening.is_server:
-        lines.append("  talk to it in a second terminal: python -m ishiki chat")
-        lines.append("  connect QQ through NapCat, Lagrange or LLOneBot: see README.md")
+        lines.append(f"  talk to it in a second terminal: {_python()} -m ishiki chat")
+        lines.append("  connect QQ through NapCat, Lagrange or LLBot: see README.md")
     return "\n".join(lines)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from ishiki.config import KeyPath
 from ishiki.contracts.engines import ContextEngine, ToolcallEngine, WakeupEngine
 from ishiki.contracts.extension import Extension
 from ishiki.contracts.services import ServiceRegistry, engine_service, extension_service
@@ -84,9 +85,14 @@ def activate(
     blocks = validate_blocks(profile, services)
     for warning in blocks.warnings:
         logger.warning("%s", warning)
+    for path, what in _without_effect(profile):
+        logger.warning("%s", profile.error(f"has no effect: this version has no {what} yet", path))
     missing = blocks.missing_error(profile)
     if missing is not None:
         raise missing
+    if profile.config.mode == "cross":
+        problem = "cross mode is not there in this version; write 'channel', or give each group a profile"
+        raise profile.error(problem, ("mode",), code="mode_unsupported")
     _check_model(profile, gateway)
     # Missing ones have been reported above, so every look-up finds its provider.
     names = {family: engine_service(family, profile.engine(family)) for family in ENGINE_FAMILIES}
@@ -104,6 +110,17 @@ def activate(
         # The same list and no copy: runtimes of the earlier form still have it.
         [] if before is None else before.closers,
     )
+
+
+def _without_effect(profile: Profile) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the settings that somebody may rely on and that nothing reads yet, each with what it would switch on."""
+    config = profile.config
+    if config.codemode.enable:
+        yield ("codemode", "enable"), "code mode"
+    if config.toolsearch.enable:
+        yield ("toolsearch", "enable"), "tool search"
+    if config.resources.image_input:
+        yield ("resources", "image_input"), "images for the model"
 
 
 def _check_model(profile: Profile, gateway: Gateway) -> None:

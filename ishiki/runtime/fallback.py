@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ishiki.contracts.events import MESSAGE_CREATED, MESSAGE_DELETED, ChannelRef, ChatEvent, MessageCreated
 from ishiki.core.entries import message_entry
 from ishiki.core.messages import CustomMessage
-from ishiki.errors import StorageError
+from ishiki.errors import ActivationError, StorageError
 from ishiki.runtime.kit import RuntimeKit
 from ishiki.runtime.paths import LOG_NAME, runtime_home
 from ishiki.storage import EventLog
@@ -39,7 +39,7 @@ class FactKeeper:
             because: why there is no runtime; logged once an hour and channel.
         """
         if because is not None:
-            self._complain(event.channel, "the mind of this channel cannot be built; facts are kept", because)
+            self._complain(event.channel, "nobody answers here, facts are kept", because)
         home = runtime_home(self.kit.data_dir, profile_id, event.channel.sid, event.channel.channel_id)
         kind = MESSAGE_CREATED if isinstance(event, MessageCreated) else MESSAGE_DELETED
         message = CustomMessage(kind, event.to_data(), timestamp=event.timestamp)
@@ -67,5 +67,5 @@ class FactKeeper:
             self._complained_at.clear()
         self._complained_at[channel] = now
         text = self.kit.redactor.redact(str(error))
-        is_ours = isinstance(error, StorageError)
+        is_ours = isinstance(error, StorageError | ActivationError)
         logger.error("%s: %s: %s", channel, what, text, exc_info=None if is_ours else error)
