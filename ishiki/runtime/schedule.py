@@ -44,7 +44,7 @@ class RuntimeScheduler:
 
     async def _run(self, trigger: Trigger, fn: Callable[[], Awaitable[None] | None]) -> None:
         previous: datetime | None = None
-        while (due := trigger.get_next_fire_time(previous, self._now())) is not None:
+        while (due := self._next(trigger, previous)) is not None:
             while (left := (due - self._now()).total_seconds()) > 0:
                 await self._clock.sleep(min(left, _LONGEST_NAP_S))
             previous = due
@@ -52,3 +52,13 @@ class RuntimeScheduler:
                 await resolved(fn())
             except Exception:
                 logger.exception("a scheduled call of %s raised; the schedule goes on", trigger)
+            while (missed := self._next(trigger, previous)) is not None and missed <= self._now():
+                previous = missed
+
+    def _next(self, trigger: Trigger, previous: datetime | None) -> datetime | None:
+        """Return the next time; a trigger that does not move on has none, or this would spin for ever."""
+        due = trigger.get_next_fire_time(previous, self._now())
+        if due is not None and previous is not None and due <= previous:
+            logger.error("the trigger %s gave %s after %s; its schedule ends", trigger, due, previous)
+            return None
+        return due
