@@ -14,6 +14,7 @@ from ishiki.cli.arguments import (
     ChatArguments,
     CheckArguments,
     DoctorArguments,
+    UsageArguments,
     VersionArguments,
     parse_arguments,
 )
@@ -49,6 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             from ishiki.cli.doctor import run_doctor
 
             return run_doctor(arguments, folder=Path.cwd(), environ=os.environ)
+        case UsageArguments():
+            from ishiki.cli.usage import run_usage
+
+            return run_usage(arguments, folder=Path.cwd(), environ=os.environ)
         case VersionArguments():
             from importlib.metadata import version
 

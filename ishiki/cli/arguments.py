@@ -9,11 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-__all__ = ["Arguments", "ChatArguments", "CheckArguments", "DoctorArguments", "VersionArguments", "parse_arguments"]
+__all__ = [
+    "Arguments",
+    "ChatArguments",
+    "CheckArguments",
+    "DoctorArguments",
+    "UsageArguments",
+    "VersionArguments",
+    "parse_arguments",
+]
 
 DEFAULT_ACCOUNT = 10001
 DEFAULT_USER = 42
 DEFAULT_NAME = "Rin"
+DEFAULT_DAYS = 7
+MAX_DAYS = 366
 DEFAULT_TIMEOUT_S = 20.0
 """Seconds an expected message may take: above the longest typing pause of several messages in a row."""
 
@@ -57,11 +67,25 @@ class DoctorArguments:
 
 
 @dataclass(frozen=True, slots=True)
+class UsageArguments:
+    """What `usage` was asked for."""
+
+    profile: str | None = None
+    """One profile; None: all."""
+    days: int = DEFAULT_DAYS
+    """How many days are shown, the last of them today."""
+    svg: Path | None = None
+    """A file to draw a plot into."""
+    is_json: bool = False
+    """Whether JSON is printed instead of a table."""
+
+
+@dataclass(frozen=True, slots=True)
 class VersionArguments:
     """`--version`."""
 
 
-Arguments: TypeAlias = ChatArguments | CheckArguments | DoctorArguments | VersionArguments
+Arguments: TypeAlias = ChatArguments | CheckArguments | DoctorArguments | UsageArguments | VersionArguments
 """One command with its arguments."""
 
 
@@ -90,8 +114,10 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
             return CheckArguments(profiles=found.profiles)
         case "doctor":
             return DoctorArguments(data=found.data, repair=found.repair)
+        case "usage":
+            return UsageArguments(profile=found.profile, days=found.days, svg=found.svg, is_json=found.json)
         case _:
-            parser.error("which command? chat, check or doctor; --help explains them")
+            parser.error("which command? chat, check, doctor or usage; --help explains them")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -105,6 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_chat(commands.add_parser("chat", help="talk to the running bot", allow_abbrev=False, description=_CHAT))
     _add_check(commands.add_parser("check", help="check the configuration", allow_abbrev=False, description=_CHECK))
     _add_doctor(commands.add_parser("doctor", help="check the data folder", allow_abbrev=False, description=_DOCTOR))
+    _add_usage(commands.add_parser("usage", help="show what was used", allow_abbrev=False, description=_USAGE))
     return parser
 
 
@@ -120,6 +147,10 @@ _DOCTOR = (
     "Reads every log in the data folder and prints what is damaged, with line numbers. Ends with status 1 where "
     "something is. With --repair, and only while no bot runs, it mends what can be mended, and keeps beside each log "
     "what it removes from it."
+)
+_USAGE = (
+    "Prints the tokens that each channel of each profile has used, day by day, with the share of the input that the "
+    "provider had cached. The bot may run meanwhile. Ends with status 1 where a file cannot be read."
 )
 
 
@@ -154,9 +185,24 @@ def _add_doctor(doctor: argparse.ArgumentParser) -> None:
     doctor.add_argument("--repair", action="store_true", help="mend what can be mended, keeping what is removed")
 
 
+def _add_usage(usage: argparse.ArgumentParser) -> None:
+    usage.add_argument("--profile", metavar="ID", help="one profile (default: all)")
+    usage.add_argument(
+        "--days", type=_days, default=DEFAULT_DAYS, metavar="N", help="the last N days (default: %(default)s)"
+    )
+    usage.add_argument("--svg", type=Path, metavar="FILE", help="draw a plot into a file as well")
+    usage.add_argument("--json", action="store_true", help="print JSON instead of a table, with every number whole")
+
+
 def _identity(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise argparse.ArgumentTypeError(f"{text!r} is no id; write a positive number")
+    return int(text)
+
+
+def _days(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_DAYS):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of days; write one from 1 to {MAX_DAYS}")
     return int(text)
 
 
