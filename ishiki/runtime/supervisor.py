@@ -7,7 +7,7 @@ would leave a process that still listens and does nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -23,6 +23,7 @@ from ishiki.runtime.active_profile import ActiveProfile, activate
 from ishiki.runtime.agent_runtime import ChannelRuntime
 from ishiki.runtime.channel_queue import ChannelQueue
 from ishiki.runtime.fallback import FactKeeper
+from ishiki.runtime.fetches import Fetches
 from ishiki.runtime.kit import RuntimeKit
 from ishiki.runtime.quotes import fetch_quote
 from ishiki.runtime.residents import Residents
@@ -37,6 +38,9 @@ STOP_GRACE_S = 5.0
 
 _SWEEP_S = 60.0
 """How often idle runtimes are looked for."""
+
+_DRAIN_S = 1.0
+"""How long a stop waits for facts on their way to their logs, before the runtimes close and once more behind that."""
 
 _MAX_UNWRITTEN = 64
 """Facts of one channel that are handed to its agent and not on disk; the rest waits in the bounded queue."""
@@ -78,6 +82,7 @@ class Supervisor:
         self._group: TaskGroup | None = None
         self._residents: Residents | None = None
         self._keeper = FactKeeper(kit)
+        self._fetches = Fetches()
         self._books = UsageBooks(kit.data_dir, kit.clock)
         self._is_open = False
         self._stopping = anyio.Event()
@@ -178,12 +183,18 @@ class Supervisor:
     async def _shut(self, group: TaskGroup) -> None:
         self._is_open = False
         assert self._residents is not None
-        with anyio.move_on_after(1.0):
+        self._fetches.end()
+        with anyio.move_on_after(_DRAIN_S):
             await self.drained()
         async with anyio.create_task_group() as calls:
             calls.start_soon(self._abandon_calls)
             await self._residents.close_all(grace_s=STOP_GRACE_S)
             calls.cancel_scope.cancel()
+        # What came too late for its runtime is kept without one.
+        with anyio.move_on_after(_DRAIN_S):
+            await self.drained()
+        if lost := sum(len(queue) for queue in self._queues.values()):
+            logger.error("%d facts could not be kept before the end and are lost", lost)
         for active in self._profiles.active.values():
             await active.close()
         await self._books.aclose()
@@ -388,14 +399,18 @@ class Supervisor:
         if runtime.is_known(event):
             self.counts.duplicates += 1
             return None
-        for missed in await runtime.missed_before(event):
+        missing: Sequence[MessageCreated] = ()
+        with self._fetches.waiting():
+            missing = await runtime.missed_before(event)
+        for missed in missing:
             await runtime.take(runtime.find_quoted(missed) or missed, is_late=True)
         if isinstance(event, MessageCreated) and event.quote is not None and not event.quote.content:
             found = runtime.find_quoted(event)
             if found is None:
                 limits = active.profile.config.limits
-                found = await fetch_quote(event, runtime.host.platform, limits.fetch_s)
-            event = found
+                with self._fetches.waiting():
+                    found = await fetch_quote(event, runtime.host.platform, limits.fetch_s)
+            event = found or event
         receipt = await runtime.take(event)
         self.counts.taken += 1
         return receipt

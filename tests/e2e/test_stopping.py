@@ -19,7 +19,7 @@ from ishiki.testing.onebot_peer import OneBotPeer
 from ishiki.testing.openai_replies import Completion, Hang, Reply, call, reply_saying
 from ishiki.testing.openai_server import ChatRequest, OpenAIServer
 
-from .stage import ENDS, LIMIT_S, events_of
+from .stage import ENDS, LIMIT_S, contents_of, events_of
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _STOP_S = 8.0
@@ -84,6 +84,21 @@ async def test_an_idle_bot_ends_at_a_signal(demo_bot: BotProcess, number: signal
         await peer.wait_sent(1, within=LIMIT_S)
         await stop_in_order(demo_bot, number)
         assert demo_bot.entries(GROUP)[-1].type == "ishiki.checkpoint"
+    await start_clean(demo_bot)
+
+
+async def test_a_fact_that_waits_for_what_it_quotes_is_on_disk_after_a_stop(demo_bot: BotProcess) -> None:
+    """Bug: facts behind a fetch that the end never answered were lost when the bot stopped meanwhile."""
+    channel = ChannelRef("onebot:10001", "group:502")
+    async with OneBotPeer(demo_bot.url) as peer:
+        for action in ("get_group_msg_history", "get_msg"):
+            peer.script(action, NeverAnswer(), times=None)
+        await peer.quote(4711, "remember this?", group_id=502)
+        await peer.say("and this", group_id=502)
+        await peer.wait_call("get_group_msg_history", within=LIMIT_S)
+        await peer.flushed()
+        await stop_in_order(demo_bot, signal.SIGTERM)
+    assert contents_of(demo_bot.facts(channel)) == ["remember this?", "and this"]
     await start_clean(demo_bot)
 
 
