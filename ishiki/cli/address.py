@@ -62,9 +62,6 @@ def find_address(arguments: ChatArguments, environment: Mapping[str, str]) -> Ad
         token, source = (secret.get_secret_value() if secret else None), "ONEBOT_ACCESS_TOKEN"
     if arguments.url is not None:
         return Address(_completed(arguments.url), token, source)
-    if settings.port == 0:
-        problem = "is 0, so the bot takes a free port; name the one that it printed with --url ws://127.0.0.1:<port>"
-        raise ConfigError(problem, key="PORT", code="address_unknown")
     return Address(f"ws://{_reachable(settings.host)}:{settings.port}{ONEBOT_PATH}", token, source)
 
 

@@ -45,9 +45,7 @@ class Settings(ConfigModel):
         validation_alias="HOST",
         description="Address to listen on. Anything but 127.0.0.1 needs ONEBOT_ACCESS_TOKEN.",
     )
-    port: int = Field(
-        default=8080, ge=0, le=65535, validation_alias="PORT", description="TCP port to listen on; 0 takes a free one."
-    )
+    port: int = Field(default=8080, ge=1, le=65535, validation_alias="PORT", description="TCP port to listen on.")
     driver: str = Field(
         default="~fastapi+~httpx+~websockets",
         validation_alias="DRIVER",

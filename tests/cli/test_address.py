@@ -50,13 +50,6 @@ def test_a_url_that_is_none_is_an_error_that_shows_one(given: str) -> None:
     assert raised.value.code == "bad_url"
 
 
-def test_a_free_port_cannot_be_guessed() -> None:
-    """Our choice: PORT=0 takes a free port, which only the bot's own log tells."""
-    with pytest.raises(ConfigError) as raised:
-        find_address(ChatArguments(), {"PORT": "0"})
-    assert (raised.value.key, raised.value.code) == ("PORT", "address_unknown")
-
-
 def test_the_token_of_a_flag_wins_and_neither_is_shown() -> None:
     """Design, safety defaults: secrets appear in no log."""
     environment = {"ONEBOT_ACCESS_TOKEN": "from-env-secret"}

@@ -97,6 +97,7 @@ def test_a_name_given_twice_with_two_values_is_an_error() -> None:
     [
         ("PORT", "abc", "wrong_type"),
         ("PORT", "70000", "out_of_range"),
+        ("PORT", "0", "out_of_range"),  # NoneBot refuses it, with a traceback
         ("ISHIKI_MAX_MODEL_CALLS", "0", "out_of_range"),
         ("ISHIKI_CHANNEL_QUEUE", "1_000", "wrong_type"),
         ("ISHIKI_DUMP_REQUESTS", "yes", "not_a_boolean"),
