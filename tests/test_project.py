@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 import importlib.metadata
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import grimp
@@ -61,7 +62,13 @@ def imported_packages(path: Path) -> Iterator[tuple[str, int]]:
 
 def distributions_of(package: str) -> set[str]:
     """Return the canonical names of the distributions that provide `package`, or its own name where none is."""
-    return {canonicalize_name(name) for name in importlib.metadata.packages_distributions().get(package, [package])}
+    return {canonicalize_name(name) for name in installed_packages().get(package, [package])}
+
+
+@functools.cache
+def installed_packages() -> Mapping[str, list[str]]:
+    """Return the distributions that provide each top-level package; looked up once, as it reads every one of them."""
+    return importlib.metadata.packages_distributions()
 
 
 def pins() -> dict[str, str]:
