@@ -253,7 +253,8 @@ async def test_a_mind_that_cannot_be_built_keeps_its_facts_and_says_who_is_to_bl
         await bot.quiet()
         assert bot.facts() == ["one", "two"]
         assert bot.supervisor.resident_count == 0
-        (line,) = bot.logs.holding("cannot be built")
+        (line,) = bot.logs.holding("create raised")
+        assert line.startswith("ERROR")
         assert " bad: create raised RuntimeError: no licence" in line
         is_mended.append(True)
         bot.say("three")
