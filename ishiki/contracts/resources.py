@@ -149,8 +149,12 @@ class FileEntry:
 class FileScheme(SchemeHandler):
     """A scheme over files. Subclasses say which file a URL means; line selection, views and paging are shared.
 
-    Keeping inside a root, and what a symbolic link may do, is `open`'s duty.
+    Keeping inside a root, and what a symbolic link may do, is `open`'s duty. The resource centre reads what it opened.
     """
+
+    def resolve(self, url: str) -> Awaitable[ResourcePayload] | ResourcePayload:
+        """Not called: reading a file needs a disk, which is the resource centre's."""
+        raise ResourceError("resource_unavailable", f"{url!r} is read by a resource centre, not by its scheme alone")
 
     @abstractmethod
     def open(self, url: FileUrl) -> Awaitable[FileEntry] | FileEntry:
@@ -192,11 +196,14 @@ def parse_file_url(url: str) -> FileUrl:
         ResourceError: `invalid_resource_uri` for anything that could leave a root (`.`, `..`, backslash, NUL) or
             a query other than `view=<lower-case name>`.
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ResourceError("invalid_resource_uri", f"{url!r} is no resource URL: {error}") from error
     authority, path = unquote(parts.netloc), unquote(parts.path)
     segments = PurePosixPath(path.lstrip("/")).parts
     raw_segments = [segment for segment in path.split("/") if segment]
-    if not parts.scheme or "\0" in authority + path or "\\" in authority + path:
+    if not parts.scheme or "\0" in authority + path or "\\" in authority + path or "/" in authority:
         raise ResourceError("invalid_resource_uri", f"{url!r} is no resource URL")
     if authority.startswith(".") or any(segment in (".", "..") for segment in raw_segments):
         raise ResourceError("invalid_resource_uri", f"{url!r} has a '.' or '..' segment; name the path from the root")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from ishiki.contracts.resources import RESERVED_SCHEMES, ResourcePayload, SchemeHandler
+from ishiki.contracts.resources import RESERVED_SCHEMES, FileScheme, ResourcePayload, SchemeHandler
 from ishiki.core.disposer import dispose_once, resolved
 from ishiki.errors import ResourceError
+from ishiki.resources.file_reading import read_file_scheme
 
 __all__ = ["SchemeRouter"]
 
@@ -57,6 +58,8 @@ class SchemeRouter:
             known = ", ".join(self._handlers) or "none"
             raise ResourceError("resource_unavailable", f"nothing reads {scheme!r} URLs here; schemes: {known}")
         try:
+            if isinstance(handler, FileScheme):
+                return await read_file_scheme(handler, url)
             return await resolved(handler.resolve(url))
         except ResourceError:
             raise
