@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ishiki.contracts.events import ChannelRef
 from ishiki.testing.bot_process import BotProcess, models_yaml, profile_yaml
 from ishiki.testing.onebot_peer import OneBotPeer
 from ishiki.testing.openai_replies import Reply, call, reply_saying, tool_calls
 from ishiki.testing.openai_server import ChatRequest, OpenAIServer
+
+pytestmark = pytest.mark.timeout(120)
+"""Each of these starts bots of its own, some more than once."""
 
 NOTE = Path(__file__).parents[2] / "plugins/examples/note.py"
 _FIRST_S = 50.0

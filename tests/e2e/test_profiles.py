@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from ishiki.contracts.events import ChannelRef
 from ishiki.testing.bot_process import BotProcess, models_yaml, profile_yaml
 from ishiki.testing.onebot_peer import OneBotPeer
@@ -12,6 +14,9 @@ from ishiki.testing.openai_replies import reply_saying
 from ishiki.testing.openai_server import OpenAIServer
 
 from .stage import LIMIT_S
+
+pytestmark = pytest.mark.timeout(120)
+"""Each of these starts bots of its own, some more than once."""
 
 ROOT = Path(__file__).parents[2]
 SID = "onebot:10001"

@@ -21,6 +21,9 @@ from ishiki.testing.openai_server import ChatRequest, OpenAIServer
 
 from .stage import ENDS, LIMIT_S, contents_of, events_of
 
+pytestmark = pytest.mark.timeout(120)
+"""Each of these starts bots of its own, some more than once."""
+
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _STOP_S = 8.0
 """Issue: turns have five seconds to finish, and three are for what follows."""
