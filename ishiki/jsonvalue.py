@@ -31,6 +31,9 @@ JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping
 JsonObject: TypeAlias = "Mapping[str, JsonValue]"
 """A decoded JSON object."""
 
+_MAX_DEPTH = 100
+"""Deeper JSON is nobody's data: writers and validators recurse, and refuse some more levels."""
+
 
 def without_surrogates(text: str) -> str:
     """Return `text` with every surrogate that is half of nothing as U+FFFD; such text cannot be written as UTF-8."""
@@ -50,9 +53,17 @@ def normalise(value: object) -> JsonValue:
     does not have (NaN, infinity) becomes null, a lone surrogate becomes U+FFFD.
 
     Raises:
-        TypeError: something in it has no JSON form; the text names its type.
+        TypeError: something in it has no JSON form, or it is nested more than 100 levels deep; the text says which.
     """
+    return _normalised(value, _MAX_DEPTH)
+
+
+def _normalised(value: object, levels: int) -> JsonValue:
+    if levels < 0:
+        raise TypeError(f"JSON of more than {_MAX_DEPTH} levels is not taken")
     match value:
+        case Enum():  # first: an enum may be a number or a text as well
+            return _normalised(value.value, levels)
         case None | bool() | int():
             return value
         case str():
@@ -61,15 +72,13 @@ def normalise(value: object) -> JsonValue:
             return value if math.isfinite(value) else None
         case Mapping():
             items = cast("Mapping[object, object]", value).items()
-            return {key if isinstance(key, str) else str(key): normalise(item) for key, item in items}
+            return {without_surrogates(key if isinstance(key, str) else str(key)): _normalised(item, levels - 1) for key, item in items}
         case list() | tuple() | set() | frozenset():
-            return [normalise(item) for item in cast("Iterable[object]", value)]
-        case Enum():
-            return normalise(value.value)
+            return [_normalised(item, levels - 1) for item in cast("Iterable[object]", value)]
         case date() | time():
             return value.isoformat()
         case _ if is_dataclass(value) and not isinstance(value, type):
-            return {item.name: normalise(getattr(value, item.name)) for item in fields(value)}
+            return {item.name: _normalised(getattr(value, item.name), levels - 1) for item in fields(value)}
         case _:
             raise TypeError(f"a value of type {type(value).__name__} has no JSON form")
 

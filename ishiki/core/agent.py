@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 
 import anyio
 from anyio.abc import TaskStatus
@@ -25,7 +26,7 @@ from ishiki.core.events import (
     TurnQueued,
 )
 from ishiki.core.feed import AgentFeed
-from ishiki.core.inbox import IfBusy, Inbox
+from ishiki.core.inbox import IfBusy, Inbox, QueuedTurn
 from ishiki.core.journal import Journal, Receipt
 from ishiki.core.messages import Message
 from ishiki.core.model import LanguageModel
@@ -38,6 +39,9 @@ from ishiki.core.turn import TurnLimits, TurnRunner
 __all__ = ["Agent"]
 
 logger = logging.getLogger(__name__)
+
+_PLUGIN_STOP_LIMIT_S = 30.0
+"""How long one plugin's `stop` may take. Plugins limit what they call themselves; this is for one that does not."""
 
 
 class Agent:
@@ -81,7 +85,7 @@ class Agent:
         self._plugins = ordered_plugins(plugins)
         hooks = [plugin.on_append for plugin in self._plugins if overrides(plugin, "on_append")]
         self._journal = Journal(store, self.feed, self._inbox, self._clock, hooks)
-        self.state = AgentState(store.window(), self._store_entries, self._clock)
+        self.state = AgentState(store.window(), self._journal.submit, self._clock)
         self._slot = ModelSlot(model)
         asked = self._slot if wrap is None else wrap(self._slot)
         self._runner = TurnRunner(
@@ -92,6 +96,7 @@ class Agent:
         self._idle.set()
         self._stopped = anyio.Event()
         self._is_serving = False
+        self._initialised: list[AgentPlugin] = []
         self._holds: set[str] = set()
 
     @property
@@ -164,7 +169,8 @@ class Agent:
         receipt: Receipt | None = None
         if decision.store_now:
             now = self._clock.now_ms()
-            entries = [_joining(message_entry(item, timestamp=now), decision.joins) for item in messages]
+            dated = [replace(item, timestamp=item.timestamp or now) for item in messages]
+            entries = [replace(message_entry(item, timestamp=now), joins=decision.joins) for item in dated]
             receipt = self._journal.submit(entries, is_stale=is_stale, is_self=is_self)
         if decision.is_new_turn and decision.turn_id is not None:
             self._announce_turn(decision.turn_id)
@@ -175,8 +181,10 @@ class Agent:
 
         Raises:
             StorageError: they are not.
+            ValueError: they are not, because one of them has no JSON form.
+            AgentStoppedError: they are not, because the agent has stopped.
         """
-        await self._store_entries(entries)
+        await self._journal.submit(entries).wait()
 
     def continue_(self, prompt: str | None = None) -> str | None:
         """Ask for a turn on what is there.
@@ -201,7 +209,7 @@ class Agent:
         wanted: list[str] = []
 
         def forward(event: AgentEvent) -> None:
-            turn_id = event.entry.turn_id if isinstance(event, MessageAppended) else getattr(event, "turn_id", None)
+            turn_id = _turn_of(event)
             if turn_id is not None and turn_id in wanted:
                 sender.send_nowait(event)
 
@@ -209,14 +217,14 @@ class Agent:
         try:
             turn_id = self.send(message)
             wanted.append(turn_id or "")
-            async with receiver:
-                async for event in receiver:
-                    yield event
-                    if isinstance(event, TurnDone | TurnFailed | TurnAborted):
-                        return
+            event: AgentEvent | None = None
+            while not isinstance(event, TurnDone | TurnFailed | TurnAborted):
+                event = await receiver.receive()
+                yield event
         finally:
             unsubscribe()
             sender.close()
+            receiver.close()
 
     def hold(self, reason: str) -> None:
         """Start no turn until `release` is called with the same `reason`. What runs goes on; wakes are kept."""
@@ -238,34 +246,38 @@ class Agent:
 
     async def wait(self) -> None:
         """Return when the agent is idle and everything sent is in the log."""
-        while True:
+        while not self._idle.is_set() or self._journal.backlog:
             await self._idle.wait()
             await self._journal.settled()
-            if self._idle.is_set():
-                return
 
     async def written(self) -> None:
         """Return when everything sent so far is in the log and announced."""
         await self._journal.settled()
 
     async def interrupt(self, reason: str) -> None:
-        """Abort the running turn and wait for its end; drop the waiting ones and the pending wake."""
-        dropped = self._inbox.drop_waiting()
-        for turn in dropped:
-            self._journal.submit(events=[TurnAborted(turn.turn_id, reason)])
-        self._runner.interrupt(reason)
-        await self.wait()
+        """Abort the running turn and wait for its end; drop the waiting ones and the pending wake.
+
+        The end is in the log by then, unless the store refuses to be written.
+        """
+        self._drop(self._inbox.drop_waiting(), reason)
+        await self._runner.interrupt(reason)
+        if self._is_serving:
+            await self._journal.caught_up()
 
     def take_pending_wake(self) -> tuple[str | None] | None:
         """Take the pending wake away, for the agent that continues this conversation; None: none is owed."""
-        return self._inbox.take_pending()
+        pending = self._inbox.take_pending()
+        self._note_idle()
+        return pending
 
     async def stop(self, reason: str = "the agent stops") -> None:
-        """Take nothing any more, abort what runs, store what was sent, stop the plugins. Idempotent."""
-        dropped = self._inbox.stop()
-        for turn in dropped:
-            self._journal.submit(events=[TurnAborted(turn.turn_id, reason)])
-        self._runner.interrupt(reason)
+        """Take nothing any more, abort what runs, store what was sent, stop the plugins. Idempotent.
+
+        Where the store refuses to be written, what waits is tried once more and then lost, with an error in the log.
+        """
+        self._drop(self._inbox.stop(), reason)
+        self._runner.cancel(reason)
+        self._journal.give_up()
         self._work.set()
         if self._is_serving:
             await self._stopped.wait()
@@ -273,69 +285,95 @@ class Agent:
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Run turns until `stop`, or until cancelled. Started once, by the agent's owner, in its own task group.
 
+        Either way the running turn's end and what was sent are written, and the plugins are stopped, before it returns.
+
         Raises:
             Exception: what a plugin's `init` raised; those initialised before it have been stopped.
         """
         self._is_serving = True
+        failure: Exception | None = None
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._journal.run)
-                await self._init_plugins()
-                await self.feed.emit(AgentInit())
-                task_status.started()
-                await self._pump()
-                await self._journal.settled()
-                group.cancel_scope.cancel()
-            with anyio.CancelScope(shield=True):
-                await self._stop_plugins(self._plugins)
-                await self.feed.emit(AgentStop())
+                try:
+                    failure = await self._init_plugins()
+                    if failure is None:
+                        await self.feed.emit(AgentInit())
+                        task_status.started()
+                        await self._pump()
+                finally:
+                    await self._wind_up()
+            if failure is not None:
+                raise failure
         finally:
-            self._idle.set()
+            with anyio.CancelScope(shield=True):
+                await self.feed.emit(AgentStop())
             self._stopped.set()
 
     async def _pump(self) -> None:
         while not self._inbox.stopping:
             if self._journal.is_blocked:
                 # What cannot be written down must not be answered either.
-                await self._journal.settled()
+                await self._journal.writable()
                 continue
             turn = None if self._holds else self._inbox.next_turn()
             if turn is not None:
+                if turn.is_wake:
+                    self._journal.submit(events=[TurnQueued(turn.turn_id)])
                 await self._runner.run(turn)
                 continue
+            self._note_idle()
             self._work = anyio.Event()
-            if self._inbox.is_idle():
-                self._idle.set()
             await self._work.wait()
 
     def _announce_turn(self, turn_id: str) -> None:
-        self._idle = anyio.Event() if self._idle.is_set() else self._idle
+        self._note_idle()
         self._journal.submit(events=[TurnQueued(turn_id)])
         self._work.set()
 
-    async def _store_entries(self, entries: Sequence[Entry]) -> None:
-        await self._journal.submit(entries).wait()
+    def _note_idle(self) -> None:
+        if self._inbox.is_idle():
+            self._idle.set()
+        elif self._idle.is_set():
+            self._idle = anyio.Event()
 
-    async def _init_plugins(self) -> None:
-        done: list[AgentPlugin] = []
-        try:
-            for plugin in self._plugins:
-                await resolved(plugin.init(self))
-                done.append(plugin)
-        except BaseException:
-            with anyio.CancelScope(shield=True):
-                await self._stop_plugins(done)
-            raise
+    def _drop(self, turns: Sequence[QueuedTurn], reason: str) -> None:
+        for turn in turns:
+            self._journal.submit(events=[TurnAborted(turn.turn_id, reason)])
+        self._note_idle()
 
-    async def _stop_plugins(self, plugins: Sequence[AgentPlugin]) -> None:
-        for plugin in reversed(plugins):
+    async def _wind_up(self) -> None:
+        """Write what was sent, with the engines still listening; then stop the plugins, who may record a last fact."""
+        with anyio.CancelScope(shield=True):
+            self._drop(self._inbox.stop(), "the agent has stopped")
+            await self._journal.caught_up()
+            await self._stop_plugins()
+            self._journal.close()
+
+    async def _init_plugins(self) -> Exception | None:
+        for plugin in self._plugins:
             try:
-                await resolved(plugin.stop())
+                await resolved(plugin.init(self))
+            except Exception as error:  # noqa: BLE001 - `serve` raises it, as soon as what began has been stopped
+                return error
+            self._initialised.append(plugin)
+        return None
+
+    async def _stop_plugins(self) -> None:
+        while self._initialised:
+            plugin = self._initialised.pop()
+            try:
+                with anyio.fail_after(_PLUGIN_STOP_LIMIT_S):
+                    await resolved(plugin.stop())
             except Exception:
                 logger.warning("%s: stop of %s raised", self.id, plugin.name, exc_info=True)
 
 
-def _joining(entry: Entry, joins: str | None) -> Entry:
-    if joins is None:
-        return entry
-    return Entry(entry.type, entry.data, entry.timestamp, id=entry.id, turn_id=entry.turn_id, joins=joins)
+def _turn_of(event: AgentEvent) -> str | None:
+    match event:
+        case MessageAppended():
+            return event.entry.turn_id
+        case AgentInit() | AgentStop():
+            return None
+        case _:
+            return event.turn_id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
 
 import anyio
@@ -23,7 +23,7 @@ from ishiki.core.model import (
 )
 from ishiki.core.toolrun import parse_arguments
 from ishiki.errors import ModelError
-from ishiki.jsonvalue import JsonObject, JsonValue
+from ishiki.jsonvalue import JsonObject, JsonValue, without_surrogates
 
 __all__ = ["Answer", "read_answer"]
 
@@ -65,7 +65,7 @@ class _Collector:
             case ToolCall():
                 self.flush()
                 arguments, problem = parse_arguments(part)
-                call = ToolCallPart(f"call_{new_id()[:24]}", part.tool_name, arguments)
+                call = ToolCallPart(f"call_{new_id()[:24]}", without_surrogates(part.tool_name), arguments)
                 self.parts.append(call)
                 self.calls.append((call, problem))
             case ResponseStart() | ToolCallDelta() | Finish():
@@ -76,12 +76,12 @@ class _Collector:
         self._flush_text()
 
     def _flush_text(self) -> None:
-        if text := "".join(self._text):
+        if text := without_surrogates("".join(self._text)):
             self.parts.append(TextPart(text))
         self._text.clear()
 
     def _flush_reasoning(self) -> None:
-        text = "".join(self._reasoning)
+        text = without_surrogates("".join(self._reasoning))
         if text or self._options:
             options: JsonObject = dict(self._options)
             self.parts.append(ReasoningPart(text, options))
@@ -110,23 +110,17 @@ async def read_answer(
     stream = model.stream(request)
     try:
         wait_s = first_s
-        while True:
-            limit_s = min(wait_s, deadline - anyio.current_time())
-            try:
-                with anyio.fail_after(max(0.0, limit_s)):
-                    part = await anext(stream, None)
-            except TimeoutError:
-                raise ModelError(
-                    f"{model.ref} sent nothing for {limit_s:.0f} s", kind="timeout", retryable=True
-                ) from None
+        while finish is None:
+            part = await _next_part(model.ref, stream, wait_s, deadline)
             if part is None:
-                break
+                raise ModelError(f"the answer of {model.ref} was cut before its end", kind="cut", retryable=True)
             if not isinstance(part, ResponseStart):
                 wait_s = between_s
             collector.take(part)
             if feed.has_listeners("stream"):
                 await feed.emit(StreamEvent(request.origin.turn_id, request.origin.step, part))
             if isinstance(part, Finish):
+                # The answer is complete: a connection that stays open behind it is not waited for.
                 finish = part
     finally:
         # Closing it ends the call at the provider. An iterator that is no generator ends with its task.
@@ -134,6 +128,13 @@ async def read_answer(
             with anyio.move_on_after(_CLOSE_LIMIT_S, shield=True):
                 await stream.aclose()
     collector.flush()
-    if finish is None:
-        raise ModelError(f"the answer of {model.ref} was cut before its end", kind="cut", retryable=True)
     return Answer(collector.parts, collector.calls, finish.reason, finish.usage)
+
+
+async def _next_part(ref: str, stream: AsyncIterator[ModelPart], wait_s: float, deadline: float) -> ModelPart | None:
+    """Return the next part, or None at the end of the stream."""
+    left_s = deadline - anyio.current_time()
+    with anyio.move_on_after(max(0.0, min(wait_s, left_s))):
+        return await anext(stream, None)
+    problem = f"sent nothing for {wait_s:g} s" if wait_s < left_s else "did not come to an end in time"
+    raise ModelError(f"{ref} {problem}", kind="timeout", retryable=True)

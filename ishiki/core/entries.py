@@ -184,6 +184,6 @@ def entry_from_json(data: JsonObject) -> Entry:
         id=read_str(data, "id") or new_id(),
         parent_id=read_str(data, "parentId") or None,
         turn_id=read_str(data, "turnId") or None,
-        step=step if isinstance(step, int) else None,
+        step=step if isinstance(step, int) and not isinstance(step, bool) else None,
         joins=read_str(data, "joins") or None,
     )

@@ -31,6 +31,8 @@ class QueuedTurn:
     turn_id: str
     opening: Sequence[Message] = ()
     """Stored at its first step."""
+    is_wake: bool = False
+    """Whether it is a pending wake that has just fired, and nobody has been told of the turn yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Inbox:
         self._active: _ActiveTurn | None = None
         self._pending: _PendingWake | None = None
         self._position = 0
-        self._read_position = 0
+        self._read_position = -1  # no step has read anything, not even an empty history
         self._stopping = False
 
     @property
@@ -206,7 +208,7 @@ class Inbox:
         if owed is None:
             return None
         (prompt,) = owed
-        return QueuedTurn(self._new_turn_id(), [UserMessage(prompt)] if prompt else [])
+        return QueuedTurn(self._new_turn_id(), [UserMessage(prompt)] if prompt else [], is_wake=True)
 
     def _enqueue(self, messages: Sequence[Message]) -> SendDecision:
         turn = QueuedTurn(self._new_turn_id(), tuple(messages))

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 import anyio
 
 from ishiki.core.clock import Clock
-from ishiki.core.entries import Entry, deferred_key
+from ishiki.core.entries import Entry, closing_key, deferred_key
 from ishiki.core.events import AgentEvent, MessageAppended
 from ishiki.core.feed import AgentFeed
 from ishiki.core.inbox import Inbox
 from ishiki.core.store import EntryStore
-from ishiki.errors import StorageError
+from ishiki.errors import AgentStoppedError, StorageError
 
 __all__ = ["UNWRITABLE", "Journal", "Receipt"]
 
@@ -44,21 +44,47 @@ class Receipt:
 
     _done: anyio.Event = field(default_factory=anyio.Event)
     _error: Exception | None = None
+    _on_written: Callable[[], None] | None = None
+    _waiting: int = 0
 
     async def wait(self) -> None:
         """Return when it is in the log and its listeners have returned.
 
         Raises:
             StorageError: it is not in the log and will not be.
+            ValueError: as before, because an entry has no JSON form.
+            AgentStoppedError: as before, because it came too late.
         """
-        await self._done.wait()
+        self._waiting += 1
+        try:
+            await self._done.wait()
+        finally:
+            self._waiting -= 1
         if self._error is not None:
             raise self._error
 
+    async def finished(self) -> None:
+        """Return when it is in the log, or will never be."""
+        await self._done.wait()
+
     @property
     def is_done(self) -> bool:
-        """Whether `wait` would return at once."""
+        """Whether `wait` would return or raise at once."""
         return self._done.is_set()
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits and is going to be told what went wrong."""
+        return self._waiting > 0
+
+    def on_written(self, callback: Callable[[], None]) -> None:
+        """Call `callback` as soon as it is in the log, even if nobody waits any more. To be set at once; one only."""
+        self._on_written = callback
+
+    def written(self) -> None:
+        """Note that it is in the log."""
+        if self._on_written is not None:
+            self._on_written()
 
     def resolve(self, error: Exception | None = None) -> None:
         """Wake whoever waits."""
@@ -69,6 +95,7 @@ class Receipt:
 @dataclass(slots=True, eq=False)
 class _Item:
     entries: Sequence[Entry]
+    make: Callable[[], Sequence[Entry]] | None
     is_stale: bool
     is_self: bool
     closes: Sequence[str]
@@ -99,13 +126,17 @@ class Journal:
         self._clock = clock
         self._items: deque[_Item] = deque()
         self._arrival = anyio.Event()
-        self._busy = False
-        self._quiet = anyio.Event()
-        self._quiet.set()
+        self._writing: Sequence[_Item] = ()
+        self._progress = anyio.Event()
         self._open_keys: set[str] = set()
         self._held: dict[str, list[MessageAppended]] = {}
         self._last_error_at: float | None = None
         self._blocked = False
+        self._pause = anyio.CancelScope()
+        self._gives_up = False
+        self._closing = False
+        self._closed = False
+        self._lost = 0
 
     @property
     def is_blocked(self) -> bool:
@@ -115,11 +146,11 @@ class Journal:
     @property
     def backlog(self) -> int:
         """How many submissions are not in the log yet."""
-        return len(self._items) + int(self._busy)
+        return len(self._items) + len(self._writing)
 
     def submit(
         self,
-        entries: Sequence[Entry] = (),
+        entries: Sequence[Entry] | Callable[[], Sequence[Entry]] = (),
         *,
         is_stale: bool = False,
         is_self: bool = False,
@@ -129,26 +160,37 @@ class Journal:
         """Queue one batch and return at once.
 
         Args:
-            entries: appended all or nothing.
+            entries: appended all or nothing. A function is called when everything before it is in the log; it may not
+                raise.
             is_stale: passed on with the announcement.
             is_self: passed on with the announcement.
             closes: `joins` keys that end with this batch; what joined them is announced behind it.
-            events: emitted after that.
+            events: emitted after that; also where the store takes nothing any more, so that who follows a turn sees
+                its end.
         """
-        for hook in self._hooks:
-            changed = hook(entries)
-            entries = entries if changed is None else changed
-        item = _Item(entries, is_stale, is_self, closes, events, Receipt())
-        self._items.append(item)
-        if self._quiet.is_set():
-            self._quiet = anyio.Event()
-        self._arrival.set()
+        make, known = (entries, ()) if callable(entries) else (None, self._hooked(entries))
+        item = _Item(known, make, is_stale, is_self, closes, events, Receipt())
+        if self._closed:
+            item.receipt.resolve(AgentStoppedError("the agent has stopped; nothing is written any more"))
+        else:
+            self._items.append(item)
+            self._arrival.set()
         return item.receipt
 
     async def settled(self) -> None:
         """Return when everything submitted so far, and whatever came meanwhile, is written and announced."""
-        while not self._quiet.is_set():
-            await self._quiet.wait()
+        while self.backlog:
+            await self._progress.wait()
+
+    async def caught_up(self, receipt: Receipt | None = None) -> None:
+        """Return as `settled` does, or when `receipt` is done; but at once where the store refuses at the moment."""
+        while self.backlog and not self._blocked and not (receipt is not None and receipt.is_done):
+            await self._progress.wait()
+
+    async def writable(self) -> None:
+        """Return when the store does not refuse any more, or nobody asks it any more."""
+        while self._blocked:
+            await self._progress.wait()
 
     def begin_turn(self, turn_id: str) -> None:
         """From now on, records deferred to the end of this turn are held back."""
@@ -168,19 +210,63 @@ class Journal:
             return window
         return [entry for entry in window if entry.joins != deferred]
 
+    def give_up(self) -> None:
+        """From now on, what the store refuses is tried once more and then lost, with an error in the log."""
+        self._gives_up = True
+        self._pause.cancel()
+
+    def close(self) -> None:
+        """Write what was submitted, then take nothing any more. `run` returns after that."""
+        self.give_up()
+        self._closing = True
+        self._arrival.set()
+
     async def run(self) -> None:
-        """Write until cancelled. Owned by the agent's task group."""
-        while True:
-            if not self._items:
-                self._arrival = anyio.Event()
-                self._quiet.set()
-                await self._arrival.wait()
-            self._busy = True
-            await self._write(self._take())
-            self._busy = False
+        """Write until `close`. Owned by the agent's task group, but what was submitted outlives its cancellation."""
+        with anyio.CancelScope(shield=True):
+            try:
+                while self._items or not self._closing:
+                    if not self._items:
+                        self._arrival = anyio.Event()
+                        await self._arrival.wait()
+                        continue
+                    self._writing = self._take()
+                    await self._write(self._writing)
+                    self._writing = ()
+                    self._note_progress()
+            finally:
+                self._shut()
+
+    def _shut(self) -> None:
+        self._closed = True
+        self._blocked = False
+        # Empty, unless a store or a listener broke its contract.
+        for item in (*self._writing, *self._items):
+            item.receipt.resolve(AgentStoppedError("the agent has stopped; nothing is written any more"))
+        self._writing = ()
+        self._items.clear()
+        if self._lost:
+            logger.error("%d entries could not be written before the end and are lost", self._lost)
+        self._note_progress()
+
+    def _note_progress(self) -> None:
+        progress, self._progress = self._progress, anyio.Event()
+        progress.set()
+
+    def _hooked(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        for hook in self._hooks if entries else ():
+            try:
+                changed = hook(entries)
+            except Exception:
+                logger.exception("an on_append hook raised; what it saw is appended as it was")
+                continue
+            entries = entries if changed is None else changed
+        return entries
 
     def _take(self) -> list[_Item]:
         taken = [self._items.popleft()]
+        if taken[0].make is not None:
+            taken[0].entries = self._hooked(taken[0].make())
         while taken[-1].can_merge and self._items and self._items[0].can_merge and len(taken) < _MAX_MERGED:
             taken.append(self._items.popleft())
         return taken
@@ -190,11 +276,16 @@ class Journal:
         try:
             if entries:
                 await self._append(entries)
-        except StorageError as error:
+        except (StorageError, ValueError) as error:
+            if len(items) == 1:
+                await self._fail(items[0], error)
+                return
+            # One fact that cannot be written takes none of its neighbours along.
             for item in items:
-                item.receipt.resolve(error)
-            self._release([key for item in items for key in item.closes])
+                await self._write([item])
             return
+        for item in items:
+            item.receipt.written()
         for item in items:
             await self._announce(item)
             item.receipt.resolve()
@@ -204,11 +295,16 @@ class Journal:
             try:
                 await self._store.append(*entries)
             except StorageError as error:
-                if error.code != UNWRITABLE:
+                if error.code != UNWRITABLE or self._gives_up:
+                    self._blocked = False
                     raise
                 self._blocked = True
-                self._complain(error)
-                await self._clock.sleep(_RETRY_S)
+                self._complain(
+                    f"{error}; nothing is answered there and facts wait in memory, retrying every few seconds"
+                )
+                self._note_progress()
+                with anyio.CancelScope() as self._pause:
+                    await self._clock.sleep(_RETRY_S)
             else:
                 if self._blocked:
                     self._blocked = False
@@ -216,13 +312,35 @@ class Journal:
                     logger.info("the log can be written again")
                 return
 
-    def _complain(self, error: StorageError) -> None:
+    def _complain(self, problem: str) -> None:
         now = self._clock.monotonic()
         if self._last_error_at is None or now - self._last_error_at >= _ERROR_EVERY_S:
             self._last_error_at = now
-            logger.error("%s; nothing is answered there and facts wait in memory, retrying every %g s", error, _RETRY_S)
+            logger.error("%s", problem)
+
+    def _report_loss(self, item: _Item, error: Exception) -> None:
+        if isinstance(error, StorageError):
+            self._complain(f"{error}; nothing is kept there any more")
+        else:
+            logger.error("a batch of %d entries cannot be written and is lost: %s", len(item.entries), error)
+
+    async def _fail(self, item: _Item, error: Exception) -> None:
+        """Give one batch up. What is in the log already and waited for it is announced all the same."""
+        if isinstance(error, StorageError) and error.code == UNWRITABLE:
+            self._lost += len(item.entries)
+        elif not item.receipt.is_awaited:
+            self._report_loss(item, error)
+        for event in self._release(item.closes):
+            await self._tell(event)
+        for event in item.events:
+            await self._feed.emit(event)
+        item.receipt.resolve(error)
 
     async def _announce(self, item: _Item) -> None:
+        # A key whose batch never came: what joined it stands in its place, which is before this batch.
+        own_keys = {closing_key(entry) for entry in item.entries}
+        for event in self._release([key for key in item.closes if key not in own_keys]):
+            await self._tell(event)
         for entry in item.entries:
             message = entry.message
             if message is None:

@@ -362,12 +362,12 @@ def _part_from_json(data: JsonObject) -> AssistantPart:
             return TextPart(read_str(data, "text"))
         case "reasoning":
             return ReasoningPart(read_str(data, "text"), read_object(data, "providerOptions"))
-        case "file" | "image":
-            return FilePart(
-                media_type=read_str(data, "mediaType", "application/octet-stream"),
-                url=read_str(data, "url") or None,
-                filename=read_str(data, "filename") or None,
-            )
+        case "file" | "image" as kind:
+            # The original puts an address, or base64, under `data` or `image`.
+            default = "image/*" if kind == "image" else "application/octet-stream"
+            media_type = read_str(data, "mediaType", default)
+            url = read_str(data, "url") or _address(read_str(data, "data") or read_str(data, "image"), media_type)
+            return FilePart(media_type, url=url or None, filename=read_str(data, "filename") or None)
         case "tool-call":
             return ToolCallPart(
                 tool_call_id=read_str(data, "toolCallId"),
@@ -383,6 +383,11 @@ def _part_from_json(data: JsonObject) -> AssistantPart:
             )
         case _:
             return OpaquePart(data)
+
+
+def _address(text: str, media_type: str) -> str:
+    is_address = not text or text.startswith("data:") or "://" in text
+    return text if is_address else f"data:{media_type};base64,{text}"
 
 
 def _output_from_json(data: JsonObject) -> ToolOutput:

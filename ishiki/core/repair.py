@@ -6,6 +6,8 @@ providers answer that with an error that sticks. Costs one pass.
 
 from __future__ import annotations
 
+import re
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,7 +15,6 @@ from ishiki.core.messages import (
     AssistantMessage,
     AssistantPart,
     ModelMessage,
-    TextPart,
     ToolCallPart,
     ToolMessage,
     ToolOutput,
@@ -26,6 +27,11 @@ __all__ = ["MAX_CALL_ID_LENGTH", "NO_INPUT", "NO_RESULT", "well_formed"]
 MAX_CALL_ID_LENGTH = 64
 """Providers refuse longer ids."""
 
+MAX_NAME_LENGTH = 64
+"""Providers refuse longer names of tools."""
+
+_ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
+
 NO_RESULT = "No result was recorded for this call; it may or may not have taken effect."
 """What the model reads where a call has no result."""
 
@@ -34,10 +40,11 @@ NO_INPUT = "(There is nothing new to read.)"
 
 
 def well_formed(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
-    """Return `messages` so that every provider takes them.
+    """Return `messages` so that every provider takes them; what is well-formed comes back as the same objects.
 
-    Every assistant message has text or calls; its calls have unique ids of at most 64 characters and one result each,
-    directly behind it and in call order; results without a call are dropped; at least one user message is there.
+    Every assistant message has text or calls; its calls have unique ids of at most 64 characters, legal names and one
+    result each, directly behind it and in call order; results without a call are dropped; at least one user message is
+    there. Calls that the provider ran itself are its own business: nothing is made up for them.
     """
     repaired: list[ModelMessage] = []
     used_ids: set[str] = set()
@@ -46,12 +53,11 @@ def well_formed(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
         message = messages[index]
         index += 1
         match message:
-            case AssistantMessage() if message.tool_calls:
-                results, behind, index = _collect(messages, index, message)
-                assistant, tool_message = _pair(message, results, used_ids)
-                repaired.extend((assistant, tool_message, *behind))
             case AssistantMessage():
-                if message.text.strip():
+                if _own_calls(message):
+                    found, behind, index = _collect(messages, index)
+                    repaired.extend((*_pair(message, found, used_ids), *behind))
+                elif message.text.strip():
                     repaired.append(message)
             case ToolMessage():
                 continue  # its call is not in the history
@@ -62,41 +68,68 @@ def well_formed(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
     return repaired
 
 
-def _collect(
-    messages: Sequence[ModelMessage], index: int, assistant: AssistantMessage
-) -> tuple[dict[str, ToolResultPart], list[ModelMessage], int]:
-    """Find the results of `assistant` up to the next assistant message; return what stood between as well."""
-    wanted = {call.tool_call_id for call in assistant.tool_calls}
-    results: dict[str, ToolResultPart] = {}
+def _own_calls(message: AssistantMessage) -> Sequence[ToolCallPart]:
+    return [call for call in message.tool_calls if not call.provider_executed]
+
+
+def _collect(messages: Sequence[ModelMessage], index: int) -> tuple[list[ToolMessage], list[ModelMessage], int]:
+    """Return the tool messages up to the next assistant message, what stood between them, and where that is."""
+    found: list[ToolMessage] = []
     behind: list[ModelMessage] = []
-    while index < len(messages) and not isinstance(messages[index], AssistantMessage):
-        message = messages[index]
+    while index < len(messages) and not isinstance(message := messages[index], AssistantMessage):
         index += 1
         if isinstance(message, ToolMessage):
-            for part in message.content:
-                if part.tool_call_id in wanted:
-                    results.setdefault(part.tool_call_id, part)
+            found.append(message)
         else:
             behind.append(message)
-    return results, behind, index
+    return found, behind, index
 
 
 def _pair(
-    assistant: AssistantMessage, results: dict[str, ToolResultPart], used_ids: set[str]
+    assistant: AssistantMessage, found: Sequence[ToolMessage], used_ids: set[str]
 ) -> tuple[AssistantMessage, ToolMessage]:
+    results: dict[str, deque[ToolResultPart]] = {}
+    for result in (part for message in found for part in message.content):
+        results.setdefault(result.tool_call_id, deque()).append(result)
     parts: list[AssistantPart] = []
     answers: list[ToolResultPart] = []
     for part in assistant.content:
-        if not isinstance(part, ToolCallPart):
+        if not isinstance(part, ToolCallPart) or part.provider_executed:
             parts.append(part)
             continue
-        call_id = _unique_id(part.tool_call_id, used_ids)
-        parts.append(replace(part, tool_call_id=call_id))
-        found = results.pop(part.tool_call_id, None)
-        output = found.output if found is not None else ToolOutput("error-text", NO_RESULT)
-        answers.append(ToolResultPart(call_id, part.tool_name, output))
-    unchanged = all(isinstance(part, TextPart) or part in assistant.content for part in parts)
-    return (assistant if unchanged else replace(assistant, content=parts)), ToolMessage(answers)
+        call_id, name = _unique_id(part.tool_call_id, used_ids), _legal_name(part.tool_name)
+        is_legal = (call_id, name) == (part.tool_call_id, part.tool_name)
+        parts.append(part if is_legal else replace(part, tool_call_id=call_id, tool_name=name))
+        waiting = results.get(part.tool_call_id)
+        answers.append(_answer(call_id, name, waiting.popleft() if waiting else None))
+    return _with_parts(assistant, parts), _with_answers(found, answers)
+
+
+def _answer(call_id: str, name: str, found: ToolResultPart | None) -> ToolResultPart:
+    if found is None:
+        return ToolResultPart(call_id, name, ToolOutput("error-text", NO_RESULT))
+    return (
+        found
+        if (found.tool_call_id, found.tool_name) == (call_id, name)
+        else replace(found, tool_call_id=call_id, tool_name=name)
+    )
+
+
+def _with_parts(assistant: AssistantMessage, parts: Sequence[AssistantPart]) -> AssistantMessage:
+    return assistant if _same(parts, assistant.content) else replace(assistant, content=parts)
+
+
+def _with_answers(found: Sequence[ToolMessage], answers: Sequence[ToolResultPart]) -> ToolMessage:
+    return next((message for message in found if _same(answers, message.content)), ToolMessage(answers))
+
+
+def _same(new: Sequence[object], old: Sequence[object]) -> bool:
+    return len(new) == len(old) and all(one is other for one, other in zip(new, old, strict=True))
+
+
+def _legal_name(name: str) -> str:
+    """Return `name` as providers take it: a model may have called what no tool can be called."""
+    return _ILLEGAL.sub("_", name)[:MAX_NAME_LENGTH] or "unknown"
 
 
 def _unique_id(call_id: str, used_ids: set[str]) -> str:

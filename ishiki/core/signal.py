@@ -45,10 +45,7 @@ class CancelSignal:
             self._event.set()
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
-            try:
-                callback(reason)
-            except Exception:
-                logger.exception("a callback of a cancel signal raised")
+            _call(callback, reason)
 
     async def wait(self) -> str:
         """Return the reason as soon as the signal is set."""
@@ -65,7 +62,7 @@ class CancelSignal:
             A disposer that takes the callback back.
         """
         if self.reason is not None:
-            callback(self.reason)
+            _call(callback, self.reason)
             return dispose_once(lambda: None)
         self._callbacks.append(callback)
 
@@ -74,3 +71,10 @@ class CancelSignal:
                 self._callbacks.remove(callback)
 
         return dispose_once(remove)
+
+
+def _call(callback: Callable[[str], None], reason: str) -> None:
+    try:
+        callback(reason)
+    except Exception:
+        logger.exception("a callback of a cancel signal raised")

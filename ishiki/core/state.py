@@ -5,12 +5,14 @@ Every change is an entry of type `state` with the whole object: written first, t
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import anyio
 
 from ishiki.core.clock import Clock
 from ishiki.core.entries import STATE, Entry
+from ishiki.core.journal import Receipt
 from ishiki.jsonvalue import JsonObject
 
 __all__ = ["AgentState"]
@@ -19,15 +21,14 @@ __all__ = ["AgentState"]
 class AgentState:
     """Read it with `get`; change it with `set` or `update`. Changes are taken one after another."""
 
-    def __init__(
-        self, entries: Sequence[Entry], store: Callable[[Sequence[Entry]], Awaitable[None]], clock: Clock
-    ) -> None:
-        """Restore the newest state among `entries`; without one it is `{"version": 1}`."""
+    def __init__(self, entries: Sequence[Entry], submit: Callable[[Sequence[Entry]], Receipt], clock: Clock) -> None:
+        """Restore the newest state among `entries`; without one it is `{"version": 1}`. Write by `submit`."""
         newest = next((entry for entry in reversed(entries) if entry.type == STATE), None)
         self._value: JsonObject = {"version": 1} if newest is None else newest.json_data
-        self._store = store
+        self._submit = submit
         self._clock = clock
         self._lock = anyio.Lock()
+        self._last: Receipt | None = None
 
     def get(self) -> JsonObject:
         """Return the state; not to be changed."""
@@ -36,13 +37,19 @@ class AgentState:
     async def set(self, value: JsonObject | Callable[[JsonObject], JsonObject]) -> None:
         """Replace the state by `value`, or by what it makes of the present one.
 
+        A caller that is cancelled may find it changed, but never other than the log has it.
+
         Raises:
             StorageError: the state is unchanged.
+            ValueError: as before, because the value is no JSON.
         """
         async with self._lock:
+            if self._last is not None:
+                await self._last.finished()  # the change of a caller who was cancelled may still be under way
             changed = value(self._value) if callable(value) else value
-            await self._store([Entry(STATE, dict(changed), self._clock.now_ms())])
-            self._value = changed
+            self._last = self._submit([Entry(STATE, dict(changed), self._clock.now_ms())])
+            self._last.on_written(partial(self.restore, changed))
+            await self._last.wait()
 
     async def update(self, partial: JsonObject) -> None:
         """Merge `partial` into the state's top level."""

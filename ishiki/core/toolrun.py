@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
 import anyio
 from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError, ValidationError
+from jsonschema.exceptions import UnknownType, ValidationError
 
 from ishiki.core.clock import Clock
 from ishiki.core.disposer import resolved
@@ -26,7 +26,7 @@ from ishiki.core.plugin import AgentPlugin, Allow, Block, Replace, ToolCallInfo,
 from ishiki.core.signal import CancelSignal
 from ishiki.core.tool import Tool, ToolContext, ToolExecute, ToolInvocation, ToolSet, default_output
 from ishiki.errors import ToolError
-from ishiki.jsonvalue import JsonObject, JsonValue, normalise
+from ishiki.jsonvalue import JsonObject, JsonValue, normalise, without_surrogates
 
 __all__ = ["ToolRunner", "parse_arguments"]
 
@@ -48,12 +48,17 @@ def parse_arguments(call: ToolCall) -> tuple[JsonValue, str]:
     if text in ("", "null", '""', "[]"):
         return {}, ""
     try:
-        value = cast("JsonValue", json.loads(text))
-    except ValueError as error:
-        return call.arguments, f"The arguments are not valid JSON ({error}). Call the tool again with a JSON object."
+        value = normalise(json.loads(text, parse_constant=_refuse_constant))
+    except (ValueError, TypeError, RecursionError) as error:
+        problem = f"The arguments are not valid JSON ({error}). Call the tool again with a JSON object."
+        return without_surrogates(call.arguments), problem
     if not isinstance(value, Mapping):
         return value, "The arguments have to be a JSON object. Call the tool again with a JSON object."
     return value, ""
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
 
 
 def schema_problem(value: JsonValue, schema: JsonObject) -> str:
@@ -63,8 +68,8 @@ def schema_problem(value: JsonValue, schema: JsonObject) -> str:
     except ValidationError as error:
         place = error.json_path.removeprefix("$").removeprefix(".")
         return f"{place or 'arguments'}: {error.message[:300]}"
-    except SchemaError as error:
-        return f"the tool's own schema is not valid JSON Schema: {error.message[:300]}"
+    except UnknownType as error:
+        return f"the tool's own schema is not valid JSON Schema: there is no type {error.type!r}"
     return ""
 
 
@@ -117,23 +122,25 @@ class ToolRunner:
         if tool.execute is None:
             return await self._refuse(call, f"The tool {call.tool_name!r} cannot be run here.")
         args: JsonObject = call.input if isinstance(call.input, Mapping) else {}
-        problem = problem or schema_problem(args, tool.input_schema)
         if problem:
             return await self._refuse(call, problem)
         info = ToolCallInfo(self.turn_id, step, call.tool_name, call.tool_call_id, args)
-        decision = await self._decide(info)
-        match decision:
-            case Block(reason):
-                await self.feed.emit(ToolBlocked(self.turn_id, call.tool_name, call.tool_call_id, reason))
-                return ToolOutput("json", {"blocked": True, "reason": reason})
-            case Replace(changed):
-                info = ToolCallInfo(self.turn_id, step, call.tool_name, call.tool_call_id, changed)
-                problem = schema_problem(changed, tool.input_schema)
-                if problem:
-                    return await self._refuse(call, problem)
-            case Allow():
-                pass
-        return await self._execute(tool, tool.execute, info, messages)
+        try:
+            if problem := schema_problem(args, tool.input_schema):
+                return await self._refuse(call, problem)
+            match await self._decide(info):
+                case Block(reason):
+                    await self.feed.emit(ToolBlocked(self.turn_id, call.tool_name, call.tool_call_id, reason))
+                    return ToolOutput("json", {"blocked": True, "reason": reason})
+                case Replace(changed):
+                    info = replace(info, args=changed)
+                    if problem := schema_problem(changed, tool.input_schema):
+                        return await self._refuse(call, problem)
+                case Allow():
+                    pass
+            return await self._execute(tool, tool.execute, info, messages)
+        except Exception as error:  # noqa: BLE001 - boundary: a tool call; the model is told and the turn goes on
+            return await self._failed(info, error)
 
     async def _decide(self, info: ToolCallInfo) -> ToolDecision:
         decision: ToolDecision = Allow()
@@ -156,28 +163,31 @@ class ToolRunner:
             extra=self.extra,
         )
         await self.feed.emit(ToolStart(info.turn_id, info.tool_name, info.tool_call_id, info.args))
-        limit_s = self.limit_s if tool.limit_s is None else tool.limit_s
-        try:
-            with anyio.fail_after(limit_s):
-                result = normalise(await resolved(execute(info.args, context)))
-            problem = "" if tool.output_schema is None else schema_problem(result, tool.output_schema)
-            if problem:
-                raise ToolError(f"The tool returned what its own output schema does not allow ({problem}).")
-        except Exception as error:  # noqa: BLE001 - boundary: a tool call; the model is told and the turn goes on
-            return await self._failed(info, error, limit_s)
+        result = await self._run_in_time(tool, execute, info, context)
+        problem = "" if tool.output_schema is None else schema_problem(result, tool.output_schema)
+        if problem:
+            raise ToolError(f"The tool returned what its own output schema does not allow ({problem}).")
         outcome = await self._transform(ToolOutcome(info, result, is_error=False))
+        output = default_output(outcome.result)
+        if tool.to_model_output is not None:
+            output = await resolved(tool.to_model_output(ToolInvocation(info.tool_call_id, info.args, outcome.result)))
+            output = replace(output, value=normalise(output.value))
         await self.feed.emit(ToolDone(info.turn_id, info.tool_name, info.tool_call_id, outcome.result))
-        if tool.to_model_output is None:
-            return default_output(outcome.result)
-        return await resolved(tool.to_model_output(ToolInvocation(info.tool_call_id, info.args, outcome.result)))
+        return output
 
-    async def _failed(self, info: ToolCallInfo, error: Exception, limit_s: float) -> ToolOutput:
-        if isinstance(error, TimeoutError):
-            error = ToolError(f"The call did not return within {limit_s:g} seconds.", code="tool_timeout")
+    async def _run_in_time(
+        self, tool: Tool, execute: ToolExecute, info: ToolCallInfo, context: ToolContext
+    ) -> JsonValue:
+        limit_s = self.limit_s if tool.limit_s is None else tool.limit_s
+        with anyio.move_on_after(limit_s):
+            return normalise(await resolved(execute(info.args, context)))
+        raise ToolError(f"The call did not return within {limit_s:g} seconds.", code="tool_timeout")
+
+    async def _failed(self, info: ToolCallInfo, error: Exception) -> ToolOutput:
         if not isinstance(error, ToolError):
             logger.warning("tool %s raised", info.tool_name, exc_info=error)
         text = str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"
-        outcome = await self._transform(ToolOutcome(info, text, is_error=True))
+        outcome = await self._transform(ToolOutcome(info, without_surrogates(text), is_error=True))
         await self.feed.emit(
             ToolFailed(info.turn_id, info.tool_name, info.tool_call_id, info.args, ErrorInfo.of(error))
         )
@@ -186,7 +196,10 @@ class ToolRunner:
     async def _transform(self, outcome: ToolOutcome) -> ToolOutcome:
         for plugin in self.plugins:
             if overrides(plugin, "after_tool_call"):
-                outcome = await resolved(plugin.after_tool_call(outcome)) or outcome
+                try:
+                    outcome = await resolved(plugin.after_tool_call(outcome)) or outcome
+                except Exception:
+                    logger.warning("after_tool_call of %s raised", plugin.name, exc_info=True)
         return outcome
 
     async def _refuse(self, call: ToolCallPart, problem: str) -> ToolOutput:

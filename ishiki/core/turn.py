@@ -64,6 +64,7 @@ class _Turn:
     turn_id: str
     signal: CancelSignal = field(default_factory=CancelSignal)
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    over: anyio.Event = field(default_factory=anyio.Event)
     instructions: str = ""
     tools: ToolSet = field(default_factory=dict[str, Tool])
     step: int = 0
@@ -91,53 +92,58 @@ class TurnRunner:
     _current: _Turn | None = None
     _last_good_id: str | None = None
 
-    def interrupt(self, reason: str) -> None:
+    def cancel(self, reason: str) -> None:
         """Cancel the running turn, if there is one. Its end is recorded as `turn.aborted`."""
         if self._current is not None:
             self._current.signal.cancel(reason)
             self._current.scope.cancel()
+
+    async def interrupt(self, reason: str) -> None:
+        """Cancel the running turn, if there is one, and return when it is over."""
+        turn = self._current
+        if turn is not None:
+            self.cancel(reason)
+            await turn.over.wait()
 
     async def run(self, queued: QueuedTurn) -> None:
         """Run one turn to its end and record it. Raises nothing but cancellation from outside."""
         turn = _Turn(queued.turn_id, began_at=self.clock.monotonic())
         self._current = turn
         self.journal.begin_turn(turn.turn_id)
-        end: TurnDone | TurnFailed | TurnAborted
+        end: TurnDone | TurnFailed | TurnAborted = TurnAborted(turn.turn_id, "the agent was cancelled")
         try:
-            with turn.scope:
-                end = await self._guarded(turn, queued.opening)
+            try:
+                with turn.scope:
+                    end = await self._guarded(turn, queued.opening)
+                if turn.scope.cancelled_caught:
+                    end = TurnAborted(turn.turn_id, turn.signal.reason or "interrupted")
+            finally:
+                # Outside the scope: what has ended cannot be interrupted, so that it ends once.
                 await self._end(turn, end)
-                self._log_end(turn, end)
-                await self._observe_end(turn, end)
-            if turn.scope.cancelled_caught:
-                await self._end(turn, TurnAborted(turn.turn_id, turn.signal.reason or "interrupted"))
-        except anyio.get_cancelled_exc_class():
-            turn.signal.cancel("the agent was cancelled")
-            await self._end(turn, TurnAborted(turn.turn_id, "the agent was cancelled"))
-            raise
+            if isinstance(end, TurnDone):
+                self._log_end(turn)
+                await self._observe_end(turn)
         finally:
             self._current = None
             self.inbox.finish_turn()
+            turn.over.set()
 
     async def _guarded(self, turn: _Turn, opening: Sequence[Message]) -> TurnDone | TurnFailed:
         try:
-            with anyio.fail_after(self.limits.turn_s):
+            with anyio.move_on_after(self.limits.turn_s):
                 await self._run_steps(turn, opening)
-        except TimeoutError:
-            error = AgentError(f"the turn took longer than {self.limits.turn_s:g} s", code="turn_timeout")
-            return self._failure(turn, error)
+                return TurnDone(turn.turn_id, turn.usage)
+            raise AgentError(f"the turn took longer than {self.limits.turn_s:g} s", code="turn_timeout")
         except Exception as error:  # noqa: BLE001 - boundary: a turn; a failed one is a log line, an entry and silence
             return self._failure(turn, error)
-        return TurnDone(turn.turn_id, turn.usage)
 
-    def _log_end(self, turn: _Turn, end: TurnDone | TurnFailed) -> None:
-        if isinstance(end, TurnDone):
-            usage = turn.usage or Usage()
-            took_s = self.clock.monotonic() - turn.began_at
-            logger.info(
-                "%s: turn ended after %.1f s, %d steps, %d tokens in (%d cached), %d out",
-                self.owner, took_s, turn.step + 1, usage.input_tokens, usage.cached_input_tokens, usage.output_tokens,
-            )  # fmt: skip
+    def _log_end(self, turn: _Turn) -> None:
+        usage = turn.usage or Usage()
+        took_s = self.clock.monotonic() - turn.began_at
+        logger.info(
+            "%s: turn ended after %.1f s, %d steps, %d tokens in (%d cached), %d out",
+            self.owner, took_s, turn.step + 1, usage.input_tokens, usage.cached_input_tokens, usage.output_tokens,
+        )  # fmt: skip
 
     def _failure(self, turn: _Turn, error: Exception) -> TurnFailed:
         turn.signal.cancel("the turn failed")
@@ -147,28 +153,37 @@ class TurnRunner:
 
     async def _end(self, turn: _Turn, end: TurnDone | TurnFailed | TurnAborted) -> None:
         self.inbox.seal()
-        settled: Sequence[Entry] = ()
-        if not isinstance(end, TurnDone):
-            window = self.store.window()
-            settled = [entry for plugin in self.plugins for entry in plugin.settle_turn(turn.turn_id, window)]
-        terminal = Entry(EVENT, event_data(end), self.clock.now_ms(), turn_id=turn.turn_id)
+        if isinstance(end, TurnAborted):
+            turn.signal.cancel(end.reason)
+
+        def entries() -> Sequence[Entry]:
+            terminal = Entry(EVENT, event_data(end), self.clock.now_ms(), turn_id=turn.turn_id)
+            return [terminal] if isinstance(end, TurnDone) else [*self._settled(turn), terminal]
+
+        # Made when all that the turn wrote is in the log: a batch may be under way, and must not be told twice.
         closes = (step_key(turn.turn_id, turn.step), deferred_key(turn.turn_id))
-        receipt = self.journal.submit([*settled, terminal], closes=closes, events=[end])
-        if isinstance(end, TurnDone):
-            await receipt.wait()
-            return
+        receipt = self.journal.submit(entries, closes=closes, events=[end])
         # The store may be what failed: the submission stays queued and this turn is over all the same.
         with anyio.move_on_after(_END_LIMIT_S, shield=True):
-            await receipt.wait()
+            await self.journal.caught_up(receipt)
 
-    async def _observe_end(self, turn: _Turn, end: TurnDone | TurnFailed) -> None:
-        if isinstance(end, TurnFailed):
-            return
+    def _settled(self, turn: _Turn) -> Sequence[Entry]:
+        window = self.store.window()
+        settled: list[Entry] = []
+        for plugin in self.plugins:
+            try:
+                settled.extend(plugin.settle_turn(turn.turn_id, window))
+            except Exception:
+                logger.exception("%s: settle_turn of %s raised", self.owner, plugin.name)
+        return settled
+
+    async def _observe_end(self, turn: _Turn) -> None:
         result = TurnResult(turn.turn_id, turn.step + 1, turn.usage)
         for plugin in self.plugins:
             if overrides(plugin, "on_turn_finish"):
                 try:
-                    await resolved(plugin.on_turn_finish(result))
+                    with anyio.fail_after(self.limits.hook_s):
+                        await resolved(plugin.on_turn_finish(result))
                 except Exception:
                     logger.warning("%s: on_turn_finish of %s raised", self.owner, plugin.name, exc_info=True)
 
@@ -222,8 +237,9 @@ class TurnRunner:
         assistant = AssistantMessage(
             content=answer.parts, timestamp=now, usage=answer.usage, finish_reason=answer.finish_reason
         )
+        offered = {name: tool for name, tool in turn.tools.items() if _is_offered(name, options)}
         runner = ToolRunner(
-            turn.turn_id, turn.tools, self.plugins, self.feed, self.clock, turn.signal,
+            turn.turn_id, offered, self.plugins, self.feed, self.clock, turn.signal,
             record=self._record, limit_s=self.limits.tool_s, extra=options.tools_context,
         )  # fmt: skip
         parts = await runner.run(answer.calls, step=turn.step, messages=options.messages)
@@ -270,7 +286,7 @@ class TurnRunner:
 
     async def _withhold(self, turn: _Turn, entries: Sequence[Entry], error: ModelError) -> Sequence[Entry]:
         """Keep what is new since the last good request out of all further ones: one line must not mute a channel."""
-        position = next((i for i in range(len(entries) - 1, -1, -1) if entries[i].id == self._last_good_id), -1)
+        position = self._last_good_position(entries)
         known = withheld_ids(entries)
         new = [
             entry.id
@@ -283,6 +299,16 @@ class TurnRunner:
         marker = Entry(WITHHELD, {"ids": new}, self.clock.now_ms(), turn_id=turn.turn_id)
         await self.journal.submit([marker]).wait()
         return [*entries, marker]
+
+    def _last_good_position(self, entries: Sequence[Entry]) -> int:
+        """Return where what a model has read without complaint ends; -1 where nothing has been read."""
+        for index in range(len(entries) - 1, -1, -1):
+            entry = entries[index]
+            # A step's batch proves it as well, and is still known after a restart. What joined the step stands behind.
+            was_answered = entry.step is not None and isinstance(entry.message, AssistantMessage)
+            if was_answered or entry.id == self._last_good_id:
+                return index
+        return -1
 
     async def _ask(self, turn: _Turn, entries: Sequence[Entry]) -> tuple[Answer, StepOptions]:
         request = ContextRequest(turn.turn_id, turn.signal, turn.budget_scale)
@@ -298,7 +324,7 @@ class TurnRunner:
         specs = [
             ToolSpec(name, tool.description, tool.input_schema)
             for name, tool in turn.tools.items()
-            if options.active_tools is None or name in options.active_tools
+            if _is_offered(name, options)
         ]
         model_request = ModelRequest(
             instructions=turn.instructions,
@@ -320,3 +346,7 @@ class TurnRunner:
 
     async def _record(self, *entries: Entry) -> None:
         await self.journal.submit(entries).wait()
+
+
+def _is_offered(name: str, options: StepOptions) -> bool:
+    return options.active_tools is None or name in options.active_tools
