@@ -27,7 +27,7 @@ from ishiki.contracts.platform import Platform
 from ishiki.contracts.services import services
 from ishiki.core.clock import Clock, SystemRandom
 from ishiki.engines import BUILTIN_ENGINES
-from ishiki.errors import ConfigError
+from ishiki.errors import ConfigError, StorageError
 from ishiki.gateway import Gateway
 from ishiki.plugin.accounts import self_id_of
 from ishiki.plugin.adapter import Adapter
@@ -38,7 +38,7 @@ from ishiki.plugin.welcome import Listening, welcome
 from ishiki.profile import LimitsConfig
 from ishiki.runtime.kit import RuntimeKit
 from ishiki.runtime.supervisor import Supervisor
-from ishiki.storage import LogFiles
+from ishiki.storage import FolderLock, LogFiles
 
 __all__ = ["Lifespan"]
 
@@ -58,6 +58,7 @@ class Lifespan:
         self._settings = settings
         self._environment = environment
         self._folder = folder
+        self._data_dir = folder / settings.data_dir
         self._redactor = Redactor()
         self._supervisor: Supervisor | None = None
         self._gateway: Gateway | None = None
@@ -125,17 +126,18 @@ class Lifespan:
         is_started = False
         try:
             adapter = _our_adapter()
-            supervisor = await self._make_supervisor(adapter)
-            async with anyio.create_task_group() as group:
-                await group.start(supervisor.run)
-                Adapter.intake.open(supervisor.offer)
-                self._chain_signals()
-                group.start_soon(self._stop_on_signal, supervisor)
-                logger.info("%s", welcome(self._listening(), self._settings, supervisor, self.gateway))
-                is_started = True
-                task_status.started()
+            with FolderLock(self._data_dir):
+                supervisor = await self._make_supervisor(adapter)
+                async with anyio.create_task_group() as group:
+                    await group.start(supervisor.run)
+                    Adapter.intake.open(supervisor.offer)
+                    self._chain_signals()
+                    group.start_soon(self._stop_on_signal, supervisor)
+                    logger.info("%s", welcome(self._listening(), self._settings, supervisor, self.gateway))
+                    is_started = True
+                    task_status.started()
         except Exception as error:
-            is_expected = isinstance(error, ConfigError)
+            is_expected = isinstance(error, ConfigError | StorageError)
             text = self._redactor.redact(str(error)) if is_expected else "Ishiki has failed and ends the process"
             logger.critical("%s", text, exc_info=None if is_expected else error)
             if not is_started:
@@ -154,7 +156,7 @@ class Lifespan:
             settings=settings,
             environment=self._environment,
             profiles_dir=profiles_dir,
-            data_dir=self._folder / settings.data_dir,
+            data_dir=self._data_dir,
             gateway=self._gateway,
             services=services,
             log_files=LogFiles(fsync=settings.fsync, clock=Adapter.clock),

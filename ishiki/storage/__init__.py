@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from ishiki.storage.events_log import EventLog
 from ishiki.storage.files import FsyncPolicy, LogFiles
+from ishiki.storage.folder_lock import FolderLock
 
-__all__ = ["EventLog", "FsyncPolicy", "LogFiles"]
+__all__ = ["EventLog", "FolderLock", "FsyncPolicy", "LogFiles"]

@@ -1,7 +1,7 @@
 """`FolderLock`: one bot at a time on a data folder, and no repair under a bot's feet.
 
-A lock of the operating system on `.ishiki.lock` in that folder: it ends with the process that holds it, however that ends, so
-a file that lies there says nothing. Blocks for moments only.
+A lock of the operating system on `.ishiki.lock` in that folder: it ends with the process that holds it, however that
+ends, so a file that lies there says nothing. Blocks for moments only.
 """
 
 from __future__ import annotations
