@@ -39,7 +39,7 @@ from ishiki.core.inbox import PROMPT_SEPARATOR
 from ishiki.core.journal import Receipt
 from ishiki.core.messages import CustomMessage
 from ishiki.core.turn import TurnLimits
-from ishiki.errors import AgentStoppedError, HookError
+from ishiki.errors import AgentStoppedError, HookError, StorageError
 from ishiki.jsonvalue import JsonObject, JsonValue, read_object
 from ishiki.profile import BlockConfig
 from ishiki.resources.capture import AssetRegistry
@@ -323,7 +323,11 @@ class ChannelRuntime:
     async def _build(self, group: TaskGroup) -> None:
         profile, channel, kit = self.active.profile, self._domain.channel, self._kit
         config = profile.config
-        await anyio.Path(self.home).mkdir(parents=True, exist_ok=True)
+        try:
+            await anyio.Path(self.home).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            problem = f"this folder cannot be made: {error}; free space or mend its permissions"
+            raise StorageError(problem, path=self.home, code="storage_unwritable") from error
         store = await EventLog.open(
             self.home / LOG_NAME,
             sid=channel.sid,

@@ -1,4 +1,7 @@
-"""`FactKeeper`: a channel whose mind cannot be built still keeps what is said in it."""
+"""`FactKeeper`: a channel whose mind cannot be built still keeps what is said in it.
+
+Where the log itself is what cannot be used, the facts wait in the channel's queue, and nothing is kept or answered.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,22 @@ _COMPLAIN_EVERY_S = 3600.0
 
 _MAX_COMPLAINTS = 1_000
 
+_RETRY_S = 5.0
+"""Until a disk that refuses is tried again. Source: design, full disk."""
+
+_LOOK_AGAIN_S = 60.0
+"""Until a log that a person has to mend is read again, which costs more than a refused write."""
+
+_PASSING = frozenset({"storage_unwritable", "storage_unreadable", "storage_in_use"})
+"""Codes of what may end by itself: a full disk, permissions, another owner."""
+
 
 @dataclass(slots=True)
 class FactKeeper:
     """Appends facts without a runtime."""
 
     kit: RuntimeKit
-    _complained_at: dict[ChannelRef, float] = field(default_factory=dict[ChannelRef, float])
+    _complained_at: dict[tuple[ChannelRef, str], float] = field(default_factory=dict[tuple[ChannelRef, str], float])
 
     async def keep(self, profile_id: str, event: ChatEvent, *, because: Exception | None = None) -> None:
         """Append `event` to its channel's log.
@@ -37,35 +49,40 @@ class FactKeeper:
             profile_id: the profile that owns the channel.
             event: the fact.
             because: why there is no runtime; logged once an hour and channel.
+
+        Raises:
+            StorageError: the log cannot be opened or written; see `stand_still`.
         """
         if because is not None:
             self._complain(event.channel, "nobody answers here, facts are kept", because)
         home = runtime_home(self.kit.data_dir, profile_id, event.channel.sid, event.channel.channel_id)
         kind = MESSAGE_CREATED if isinstance(event, MessageCreated) else MESSAGE_DELETED
         message = CustomMessage(kind, event.to_data(), timestamp=event.timestamp)
+        log = await EventLog.open(
+            home / LOG_NAME,
+            sid=event.channel.sid,
+            channel_id=event.channel.channel_id,
+            window_entries=1,
+            files=self.kit.log_files,
+        )
         try:
-            log = await EventLog.open(
-                home / LOG_NAME,
-                sid=event.channel.sid,
-                channel_id=event.channel.channel_id,
-                window_entries=1,
-                files=self.kit.log_files,
-            )
-            try:
-                await log.append(message_entry(message, timestamp=self.kit.clock.now_ms()))
-            finally:
-                await log.aclose()
-        except StorageError as error:
-            self._complain(event.channel, "a fact could not be kept", error)
+            await log.append(message_entry(message, timestamp=self.kit.clock.now_ms()))
+        finally:
+            await log.aclose()
+
+    async def stand_still(self, channel: ChannelRef, error: StorageError) -> None:
+        """Wait before the log of `channel` is tried again, and say once an hour what is wrong with it."""
+        self._complain(channel, "nothing is answered there, and facts wait in memory, until its log can be used", error)
+        await self.kit.clock.sleep(_RETRY_S if error.code in _PASSING else _LOOK_AGAIN_S)
 
     def _complain(self, channel: ChannelRef, what: str, error: Exception) -> None:
         now = self.kit.clock.monotonic()
-        last = self._complained_at.get(channel)
+        last = self._complained_at.get((channel, what))
         if last is not None and now - last < _COMPLAIN_EVERY_S:
             return
         if len(self._complained_at) >= _MAX_COMPLAINTS:
             self._complained_at.clear()
-        self._complained_at[channel] = now
+        self._complained_at[channel, what] = now
         text = self.kit.redactor.redact(str(error))
         is_ours = isinstance(error, StorageError | ActivationError)
         logger.error("%s: %s: %s", channel, what, text, exc_info=None if is_ours else error)

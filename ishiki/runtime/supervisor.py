@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from ishiki.contracts.events import ChannelRef, ChatEvent, MessageCreated
 from ishiki.core.journal import Receipt
-from ishiki.errors import ActivationError, AgentStoppedError, ConfigError, IshikiError
+from ishiki.errors import ActivationError, AgentStoppedError, ConfigError, IshikiError, StorageError
 from ishiki.profile import LoadedProfiles, Router, Stamp, load_profiles, take_stamp, watch_profiles
 from ishiki.runtime.active_profile import ActiveProfile, activate
 from ishiki.runtime.agent_runtime import ChannelRuntime
@@ -350,13 +350,22 @@ class Supervisor:
     async def _drain(self, queue: ChannelQueue) -> None:
         """Hand the queue's events to the channel's runtime, in order, until it is empty."""
         receipt: Receipt | None = None
+        stands_still = False
         try:
             while (event := queue.head()) is not None:
                 try:
                     receipt = await self._process(queue, event)
+                except StorageError as error:
+                    # The log is the fact: without it, nothing happens in this channel, and its queue holds what comes.
+                    stands_still = True
+                    await self._keeper.stand_still(queue.channel, error)
+                    continue
                 except Exception:
                     # Boundary: one fact of one channel. It is lost, which must be seen; its channel goes on.
                     logger.exception("%s: an event could not be taken in and is lost", queue.channel)
+                if stands_still:
+                    stands_still = False
+                    logger.info("%s: its log can be used again", queue.channel)
                 queue.pop()
                 if receipt is not None and not receipt.is_done:
                     runtime = self.find(queue.profile_id, queue.channel)
@@ -367,6 +376,11 @@ class Supervisor:
             self._queues.pop((queue.profile_id, queue.channel), None)
 
     async def _process(self, queue: ChannelQueue, event: ChatEvent) -> Receipt | None:
+        """Give a fact to the channel's runtime, or keep it without one.
+
+        Raises:
+            StorageError: the log cannot be used; the fact is not kept.
+        """
         assert self._residents is not None
         for _ in range(_MAX_TRIES):
             active = self._profiles.active.get(queue.profile_id)
@@ -376,6 +390,8 @@ class Supervisor:
                 runtime = await self._residents.get(active, queue.channel)
             except AgentStoppedError:
                 break
+            except StorageError:
+                raise
             except Exception as error:  # noqa: BLE001 - boundary: what an engine or extension raises costs no fact
                 await self._keep(queue, event, because=error)
                 return None

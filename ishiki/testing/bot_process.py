@@ -186,6 +186,17 @@ class BotProcess:
         """Whether the process lives."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """The number of the process.
+
+        Raises:
+            RuntimeError: it does not run.
+        """
+        if self._process is None or not self.is_running:
+            raise RuntimeError("the bot does not run")
+        return self._process.pid
+
     async def start(self, *, within: float = _START_S) -> None:
         """Start it, and return when it takes connections.
 
