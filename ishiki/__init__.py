@@ -6,6 +6,7 @@ change without notice. Importing this loads neither NoneBot nor LiteLLM. docs/gu
 
 from ishiki.config import ConfigModel
 from ishiki.contracts.engines import (
+    ChosenWakeup,
     ContextEngine,
     ContextEngineInstance,
     ModelMiddleware,
@@ -67,6 +68,7 @@ from ishiki.core.events import (
     TurnQueued,
     TurnStart,
     TurnStep,
+    WakeupDecision,
 )
 from ishiki.core.feed import AgentFeed
 from ishiki.core.messages import (
@@ -135,6 +137,7 @@ __all__ = [
     "ChannelDomain",
     "ChannelRef",
     "ChatEvent",
+    "ChosenWakeup",
     "Clock",
     "ConfigError",
     "ConfigModel",
@@ -228,6 +231,7 @@ __all__ = [
     "Usage",
     "User",
     "UserMessage",
+    "WakeupDecision",
     "WakeupEngine",
     "WakeupEngineInstance",
     "provide",

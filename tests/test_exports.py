@@ -28,6 +28,7 @@ EXPORTS = [
     "ChannelDomain",
     "ChannelRef",
     "ChatEvent",
+    "ChosenWakeup",
     "Clock",
     "ConfigError",
     "ConfigModel",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from ishiki.config import ConfigModel
 from ishiki.core.disposer import Disposer, resolved
@@ -16,12 +16,14 @@ from ishiki.core.entries import Entry
 from ishiki.core.messages import Message
 from ishiki.core.model import LanguageModel, ModelInfo, ModelPart, ModelRequest
 from ishiki.core.plugin import ContextRequest
+from ishiki.jsonvalue import JsonObject
 
 if TYPE_CHECKING:
     from ishiki.contracts.host import ExtensionHost
     from ishiki.core.agent import Agent
 
 __all__ = [
+    "ChosenWakeup",
     "ContextEngine",
     "ContextEngineInstance",
     "EngineFamily",
@@ -150,9 +152,33 @@ class WakeupEngine(_Engine, Generic[C]):
     runs_without_input: ClassVar[bool] = True
     """True: it may wake on a clock of its own, so its runtimes are built at start-up and never stopped for idleness."""
 
+    base_key: ClassVar[str | None] = None
+    """The field of its own `Config` that holds another wakeup engine, on which it builds; None: it builds on none.
+
+    A profile writes it as it writes the section: `{engine: <name>, <name>: {…}}`. The field is of the type
+    `InstanceOf[ChosenWakeup] | None`, defaults to None, and is filled when the profile is validated.
+    """
+
     @abstractmethod
     def create(self, host: ExtensionHost, config: C) -> Awaitable[WakeupEngineInstance] | WakeupEngineInstance:
         """Make the instance of one runtime. Raising means that this runtime cannot be built."""
+
+
+class ChosenWakeup:
+    """A wakeup engine on which another one builds, with its validated settings. Never changes."""
+
+    __slots__ = ("config", "provider")
+
+    # `Any`: as in `Provider`; the settings are what the provider's own `Config` made. No dataclass, because pydantic
+    # would look into the fields of one that a `Config` mentions.
+    def __init__(self, provider: WakeupEngine[Any], config: ConfigModel | JsonObject) -> None:
+        """Keep both."""
+        self.provider = provider
+        self.config = config
+
+    def create(self, host: ExtensionHost) -> Awaitable[WakeupEngineInstance] | WakeupEngineInstance:
+        """Make its instance in the runtime of `host`. Raises what the engine raises."""
+        return self.provider.create(host, self.config)
 
 
 class ToolcallEngine(_Engine, Generic[C]):

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -31,6 +32,7 @@ __all__ = [
     "TurnQueued",
     "TurnStart",
     "TurnStep",
+    "WakeupDecision",
     "event_data",
 ]
 
@@ -176,6 +178,26 @@ class MessageAppended:
     type: Literal["message.appended"] = "message.appended"
 
 
+@dataclass(frozen=True, slots=True)
+class WakeupDecision:
+    """A wakeup engine has judged something: one for each message that it judged, and for each time of its clock."""
+
+    engine: str
+    """The engine, as profiles name it."""
+    channel: str
+    """`<sid>/<channel id>`; "" where the decision is about no single channel."""
+    message_id: str
+    """The platform's id of the message; "" for a decision that is not about one."""
+    woke: bool
+    reason: str
+    """Why it did or did not wake, as its log line says it."""
+    fields: Mapping[str, float] = field(default_factory=dict[str, float])
+    """The figures behind it, by name; which ones is the engine's."""
+    turn_id: str | None = None
+    """The turn that it started; None where it started none, or merged into the pending wake."""
+    type: Literal["wakeup.decision"] = "wakeup.decision"
+
+
 AgentEvent: TypeAlias = (
     AgentInit
     | AgentStop
@@ -190,6 +212,7 @@ AgentEvent: TypeAlias = (
     | ToolFailed
     | ToolBlocked
     | MessageAppended
+    | WakeupDecision
 )
 
 

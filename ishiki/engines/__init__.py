@@ -9,9 +9,20 @@ from collections.abc import Sequence
 from ishiki.contracts.services import Provider
 from ishiki.engines.context.standard import StandardContextEngine
 from ishiki.engines.toolcall.native import NativeToolcallEngine
+from ishiki.engines.wakeup.jev import JevEngine
 from ishiki.engines.wakeup.standard import StandardWakeupEngine
+from ishiki.engines.wakeup.timers import TimersEngine
+from ishiki.engines.wakeup.willingness import WillingnessEngine, WillingnessV3Engine
 
 __all__ = ["BUILTIN_ENGINES"]
 
-BUILTIN_ENGINES: Sequence[Provider] = (StandardContextEngine(), StandardWakeupEngine(), NativeToolcallEngine())
+BUILTIN_ENGINES: Sequence[Provider] = (
+    StandardContextEngine(),
+    StandardWakeupEngine(),
+    WillingnessEngine(),
+    WillingnessV3Engine(),
+    JevEngine(),
+    TimersEngine(),
+    NativeToolcallEngine(),
+)
 """One provider of each built-in engine; they hold no state."""

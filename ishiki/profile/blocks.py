@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from ishiki.config import ConfigModel, KeyPath, nearest, validate_config
-from ishiki.contracts.engines import ContextEngine, EngineFamily, ToolcallEngine, WakeupEngine
+from ishiki.contracts.engines import ChosenWakeup, ContextEngine, EngineFamily, ToolcallEngine, WakeupEngine
 from ishiki.contracts.extension import Extension
 from ishiki.contracts.services import Provider, ServiceRegistry, engine_service, extension_service
 from ishiki.errors import ActivationError, ConfigError
@@ -94,6 +94,7 @@ class _Validation:
         self._services = services
         self._errors: list[ConfigError] = []
         self._warnings: list[ConfigError] = []
+        self._missing_bases: dict[str, KeyPath] = {}
 
     def run(self) -> ValidatedBlocks:
         extensions = self._extensions()
@@ -104,7 +105,7 @@ class _Validation:
             raise first.joined(rest)
         missing = tuple(
             MissingService(name, self._profile.error(f"missing required service {name}", path, code="service_missing"))
-            for name, path in required_services(self._profile).items()
+            for name, path in {**required_services(self._profile), **self._missing_bases}.items()
             if not self._services.has(name)
         )
         return ValidatedBlocks(engines, extensions, missing, tuple(self._warnings))
@@ -131,12 +132,51 @@ class _Validation:
                 provider = self._provider(engine_service(family, name))
                 if provider is None:
                     if name != chosen:
-                        self._warn_unknown(family, name)
+                        self._warn_unknown(family, name, (family, name))
                     continue
-                config = self._validated(provider, blocks.get(name, {}), (family, name))
+                config = self._engine_config(provider, blocks.get(name, {}), (family, name), is_chosen=name == chosen)
                 if name == chosen and config is not None:
                     configs[family] = config
         return configs
+
+    def _engine_config(
+        self, provider: Provider, block: JsonObject, path: KeyPath, *, is_chosen: bool
+    ) -> BlockConfig | None:
+        """Validate an engine's block, and in it the engine on which this one builds, if it says so."""
+        key = provider.base_key if isinstance(provider, WakeupEngine) else None
+        if key is None or block.get(key) is None:
+            return self._validated(provider, block, path)
+        base = self._base(block[key], (*path, key), is_chosen=is_chosen)
+        config = self._validated(provider, {name: value for name, value in block.items() if name != key}, path)
+        if base is None or not isinstance(config, ConfigModel):
+            return None
+        return config.model_copy(update={key: base})
+
+    def _base(self, section: JsonValue, path: KeyPath, *, is_chosen: bool) -> ChosenWakeup | None:
+        """Validate a section inside a block; None where it is faulty, or its engine is missing."""
+        chosen = section.get("engine") if isinstance(section, Mapping) else None
+        if not isinstance(section, Mapping) or not isinstance(chosen, str) or not chosen:
+            problem = "names no engine; write {engine: standard}, with the engine's settings beside it under its name"
+            self._errors.append(self._profile.error(problem, path, code="wrong_type"))
+            return None
+        found: ChosenWakeup | None = None
+        blocks: dict[str, JsonValue] = {name: block for name, block in section.items() if name != "engine"}
+        for name in dict.fromkeys((chosen, *blocks)):
+            block = blocks.get(name) or {}
+            service = engine_service("wakeup", name)
+            provider = cast("WakeupEngine[Any] | None", self._services.get(service, WakeupEngine))
+            if not isinstance(block, Mapping):
+                problem = f"unknown key {name!r}; a setting of an engine stands one level deeper, under its name"
+                self._errors.append(self._profile.error(problem, (*path, name), on="key", code="unknown_key"))
+            elif provider is not None:
+                config = self._engine_config(provider, block, (*path, name), is_chosen=is_chosen and name == chosen)
+                if name == chosen and config is not None:
+                    found = ChosenWakeup(provider, config)
+            elif name != chosen:
+                self._warn_unknown("wakeup", name, (*path, name))
+            elif is_chosen:
+                self._missing_bases[service] = (*path, "engine")
+        return found
 
     def _provider(self, service: str) -> Provider | None:
         # The name says which kind it is; a registry holds each name once.
@@ -153,13 +193,13 @@ class _Validation:
             self._errors.append(fault)
             return None
 
-    def _warn_unknown(self, family: EngineFamily, name: str) -> None:
+    def _warn_unknown(self, family: EngineFamily, name: str, path: KeyPath) -> None:
         prefix = engine_service(family, "")
         known = [service.removeprefix(prefix) for service in self._services.names() if service.startswith(prefix)]
         close = nearest(name, known)
         hint = f"did you mean {close!r}?" if close else f"known: {', '.join(known) or 'none'}"
         problem = f"no {family} engine of the name {name!r} is installed; its settings are kept and do nothing ({hint})"
-        self._warnings.append(self._profile.error(problem, (family, name), on="key", code="unknown_engine_block"))
+        self._warnings.append(self._profile.error(problem, path, on="key", code="unknown_engine_block"))
 
 
 def _read_only(block: JsonObject) -> JsonObject:
