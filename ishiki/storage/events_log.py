@@ -25,6 +25,9 @@ __all__ = ["EventLog"]
 
 _logger = logging.getLogger(__name__)
 
+_REMOVED = "storage_removed"
+"""What `AppendFile` calls a file whose name is gone, or is another file's."""
+
 
 class _Written(NamedTuple):
     """A batch that is in the file and not yet in the window."""
@@ -43,7 +46,14 @@ class EventLog(EntryStore):
         self.sid = sid
         self.channel_id = channel_id
         self._files = files
-        self._file = AppendFile(path, end=opened.end, prefix=opened.prefix, files=files)
+        self._written: deque[_Written] = deque()
+        self._lock = anyio.Lock(fast_acquire=True)
+        self._is_closed = False
+        self._has_warned = False
+        self._take_over(opened)
+
+    def _take_over(self, opened: OpenedLog) -> None:
+        self._file = AppendFile(self.path, end=opened.end, prefix=opened.prefix, files=self._files)
         self._version = opened.version
         self._start = opened.start
         self._end = opened.end
@@ -51,10 +61,6 @@ class EventLog(EntryStore):
         self._checkpoint = opened.checkpoint
         self._since_checkpoint = opened.entries_since_checkpoint
         self._replay = opened.replay
-        self._written: deque[_Written] = deque()
-        self._lock = anyio.Lock(fast_acquire=True)
-        self._is_closed = False
-        self._has_warned = False
 
     @classmethod
     async def open(
@@ -79,15 +85,7 @@ class EventLog(EntryStore):
         with ExitStack() as undo:
             files.claim(path)
             undo.callback(files.release, path)
-            read = partial(
-                open_log,
-                path,
-                sid=sid,
-                channel_id=channel_id,
-                window_entries=window_entries,
-                now_ms=files.clock.now_ms(),
-            )
-            opened = await to_thread.run_sync(read, limiter=files.limiter)
+            opened = await _read(path, sid, channel_id, window_entries, files)
             log = cls(path, sid, channel_id, opened, files)
             undo.pop_all()
             return log
@@ -121,7 +119,8 @@ class EventLog(EntryStore):
     async def append(self, *entries: Entry) -> None:
         """Append `entries` as one batch: all or nothing. On return they survive the death of the process.
 
-        A cancelled caller finds the batch written or not begun. No entries: nothing is written.
+        A cancelled caller finds the batch written or not begun. No entries: nothing is written. A log that somebody
+        removed, as people do who want a channel to forget, begins anew, also in the window.
 
         Raises:
             StorageError: nothing of the batch is in the log. `storage_unwritable`: the same call may be tried again.
@@ -135,7 +134,13 @@ class EventLog(EntryStore):
             if self._is_closed:
                 raise StorageError("this log is closed; open it again", path=self.path, code="storage_closed")
             try:
-                await to_thread.run_sync(self._write, entries, lines, limiter=self._files.limiter)
+                try:
+                    await to_thread.run_sync(self._write, entries, lines, limiter=self._files.limiter)
+                except StorageError as error:
+                    if error.code != _REMOVED:
+                        raise
+                    await self._begin_anew()
+                    await to_thread.run_sync(self._write, entries, lines, limiter=self._files.limiter)
             finally:
                 self._take_in()
 
@@ -184,6 +189,12 @@ class EventLog(EntryStore):
                 self._take_in()
                 self._files.release(self.path)
 
+    async def _begin_anew(self) -> None:
+        _logger.warning("%s: was removed while it was in use; its channel goes on with what is there now", self.path)
+        opened = await _read(self.path, self.sid, self.channel_id, self._window.limit, self._files)
+        await to_thread.run_sync(self._file.close, limiter=self._files.limiter)
+        self._take_over(opened)
+
     def _write(self, entries: tuple[Entry, ...], lines: list[EncodedLine]) -> None:
         """Write one batch; runs in a worker thread, to its end also when the task that asked for it is gone."""
         self._file.append(
@@ -227,3 +238,10 @@ class EventLog(EntryStore):
         if self._window.has_compaction:
             return True
         return self._checkpoint is not None and bool(self._checkpoint.json_data.get("compaction"))
+
+
+async def _read(path: Path, sid: str, channel_id: str, window_entries: int, files: LogFiles) -> OpenedLog:
+    read = partial(
+        open_log, path, sid=sid, channel_id=channel_id, window_entries=window_entries, now_ms=files.clock.now_ms()
+    )
+    return await to_thread.run_sync(read, limiter=files.limiter)

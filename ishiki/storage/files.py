@@ -178,7 +178,8 @@ class AppendFile:
 
         Raises:
             StorageError: nothing was appended. `storage_unwritable`: the same call may be tried again.
-                `storage_changed`: another program changed the file; it has to be opened again.
+                `storage_changed`: another program changed the file. `storage_removed`: it is gone, or another one has
+                taken its name. It has to be opened again.
         """
         with self._lock:
             try:
@@ -251,7 +252,7 @@ class AppendFile:
             try:
                 self._descriptor = os.open(self.path, flags, 0o666)
             except FileNotFoundError:
-                raise self._changed("it is gone") from None
+                raise self._removed() from None
         self._files.touch(self)
         return self._descriptor
 
@@ -261,17 +262,21 @@ class AppendFile:
             os.ftruncate(descriptor, self._end)
             self._is_torn = False
         status = os.fstat(descriptor)
-        if status.st_nlink == 0:
-            raise self._changed("it was removed")
+        try:
+            if not os.path.samestat(status, os.stat(self.path)):
+                raise self._removed()
+        except FileNotFoundError:
+            raise self._removed() from None
         if status.st_size != self._end:
-            raise self._changed(f"it has {status.st_size} bytes instead of {self._end}")
+            raise StorageError(
+                f"another program changed this log: it has {status.st_size} bytes instead of {self._end}. "
+                "Let one bot at a time use the data folder, and restart it",
+                path=self.path,
+                code="storage_changed",
+            )
 
-    def _changed(self, how: str) -> StorageError:
-        return StorageError(
-            f"another program changed this log: {how}. Let one bot at a time use the data folder, and restart it",
-            path=self.path,
-            code="storage_changed",
-        )
+    def _removed(self) -> StorageError:
+        return StorageError("this log was removed", path=self.path, code="storage_removed")
 
     def _write(self, descriptor: int, data: bytes) -> None:
         try:

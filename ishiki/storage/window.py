@@ -53,7 +53,8 @@ class LiveWindow:
 
     def __init__(self, limit: int) -> None:
         """Start empty; hold `limit` lines (1 or more)."""
-        self._limit = limit
+        self.limit = limit
+        """The most lines it holds."""
         self._by_age: deque[StoredEntry] = deque()  # in the order of the file
         self._ordered: list[StoredEntry] = []  # in the order of the history
         self._joining: dict[str, list[StoredEntry]] = {}  # entries with `joins`, in the order of the file
@@ -99,7 +100,7 @@ class LiveWindow:
             for joined in self._joining.get(closes, ()):
                 self._take_out_backwards(joined)
                 self._ordered.append(joined)
-        if len(self._by_age) <= self._limit:
+        if len(self._by_age) <= self.limit:
             return False
         self._drop_oldest()
         return True

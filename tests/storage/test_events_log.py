@@ -166,14 +166,61 @@ async def test_a_file_that_another_program_changed_is_not_written_to(open_log: O
     assert ids((await open_log()).window()) == ["1", "other"]
 
 
-async def test_a_removed_file_is_not_written_to(open_log: OpenLog, path: Path) -> None:
-    """Our choice: facts that nobody could ever read are refused."""
+def _move(path: Path) -> None:
+    path.rename(path.with_suffix(".old"))
+
+
+def _move_folder(path: Path) -> None:
+    path.parent.rename(path.parent.with_suffix(".old"))
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        pytest.param(Path.unlink, id="removed"),
+        pytest.param(_move, id="moved"),
+        pytest.param(_move_folder, id="with its folder"),
+    ],
+)
+async def test_a_removed_log_begins_anew_and_loses_no_new_fact(
+    leave: Callable[[Path], object], open_log: OpenLog, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Our choice: people remove a log, or its whole folder, to make a channel forget; it must not stay deaf."""
     log = await open_log()
     await log.append(record("1"))
+    leave(path)
+    with caplog.at_level(logging.WARNING, "ishiki.storage"):
+        await log.append(record("2"))
+        await log.append(record("3"))
+    assert [entry.levelname for entry in caplog.records] == ["WARNING"]
+    assert ids(log.window()) == ["2", "3"]
+    assert ids((await open_log()).window()) == ["2", "3"]
+
+
+async def test_a_log_that_an_editor_saved_goes_on_as_it_is_now(open_log: OpenLog, path: Path) -> None:
+    """Our choice: editors save under another name and rename; what stands there is what somebody wanted."""
+    log = await open_log()
+    await log.append(record("1"))
+    await log.append(record("2"))
+    edited = path.with_name("edited")
+    edited.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
+    edited.rename(path)
+    await log.append(record("3"))
+    assert ids(log.window()) == ["1", "3"]
+    assert ids((await open_log()).window()) == ["1", "3"]
+
+
+async def test_a_log_replaced_by_another_channels_is_not_written_to(open_log: OpenLog, path: Path) -> None:
+    """Specification, events.jsonl: the header is checked on open."""
+    log = await open_log()
+    await log.append(record("1"))
+    foreign = path.read_bytes().replace(b"group:500", b"group:501")
     path.unlink()
+    path.write_bytes(foreign)
     with pytest.raises(StorageError) as refused:
         await log.append(record("2"))
-    assert refused.value.code == "storage_changed"
+    assert refused.value.code == "storage_foreign"
+    assert path.read_bytes() == foreign
 
 
 async def test_lone_surrogates_and_huge_numbers_are_mended_not_lost(open_log: OpenLog) -> None:

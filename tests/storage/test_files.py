@@ -223,7 +223,7 @@ def test_a_file_that_is_gone_before_its_handle_opens_again_is_not_made_anew(tmp_
     path.unlink()
     with pytest.raises(StorageError) as refused:
         file.append(b"data")
-    assert refused.value.code == "storage_changed"
+    assert refused.value.code == "storage_removed"
     assert not path.exists()
 
 
