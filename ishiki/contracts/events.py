@@ -6,7 +6,7 @@ written by another version.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -232,11 +232,19 @@ class AttachmentItem:
     @classmethod
     def from_data(cls, data: JsonObject) -> AttachmentItem:
         """Read the log's form."""
-        sizes = [data.get(key) for key in ("byteLength", "width", "height")]
-        byte_length, width, height = (value if isinstance(value, int) else None for value in sizes)
         return cls(
-            read_str(data, "url"), read_str(data, "mediaType"), read_str(data, "filename"), byte_length, width, height
+            read_str(data, "url"),
+            read_str(data, "mediaType"),
+            read_str(data, "filename"),
+            _size(data, "byteLength"),
+            _size(data, "width"),
+            _size(data, "height"),
         )
+
+
+def _size(data: JsonObject, key: str) -> int | None:
+    value = data.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +278,7 @@ class Attachment:
     @classmethod
     def from_data(cls, data: JsonObject) -> Attachment:
         """Read the log's form."""
-        raw = [item for item in read_array(data, "items") if isinstance(item, dict)]
+        raw = [item for item in read_array(data, "items") if isinstance(item, Mapping)]
         items = tuple(AttachmentItem.from_data(item) for item in raw)
         if data.get("source") == "platform":
             sid = f"{read_str(data, 'platform')}:{read_str(data, 'selfId')}"
