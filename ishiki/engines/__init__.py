@@ -8,7 +8,12 @@ from collections.abc import Sequence
 
 from ishiki.contracts.services import Provider
 from ishiki.engines.context.standard import StandardContextEngine
+from ishiki.engines.toolcall.hermes import HermesToolcallEngine
+from ishiki.engines.toolcall.morph_xml import MorphXmlToolcallEngine
 from ishiki.engines.toolcall.native import NativeToolcallEngine
+from ishiki.engines.toolcall.qwen3coder import Qwen3CoderToolcallEngine
+from ishiki.engines.toolcall.v3 import V3ToolcallEngine
+from ishiki.engines.toolcall.yaml_xml import YamlXmlToolcallEngine
 from ishiki.engines.wakeup.jev import JevEngine
 from ishiki.engines.wakeup.standard import StandardWakeupEngine
 from ishiki.engines.wakeup.timers import TimersEngine
@@ -24,5 +29,10 @@ BUILTIN_ENGINES: Sequence[Provider] = (
     JevEngine(),
     TimersEngine(),
     NativeToolcallEngine(),
+    V3ToolcallEngine(),
+    HermesToolcallEngine(),
+    Qwen3CoderToolcallEngine(),
+    MorphXmlToolcallEngine(),
+    YamlXmlToolcallEngine(),
 )
 """One provider of each built-in engine; they hold no state."""

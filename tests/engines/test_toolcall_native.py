@@ -19,8 +19,8 @@ def test_each_built_in_engine_is_found_under_its_name() -> None:
     registry = ServiceRegistry()
     for provider in BUILTIN_ENGINES:
         registry.provide(provider)
-    assert registry.names() == [
+    assert set(registry.names()) >= {
         "ishiki.engine.context.standard",
         "ishiki.engine.toolcall.native",
         "ishiki.engine.wakeup.standard",
-    ]
+    }
