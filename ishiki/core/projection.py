@@ -5,12 +5,22 @@ A projection is made anew for every request and never written back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ishiki.core.disposer import resolved
 from ishiki.core.entries import WITHHELD, Entry
-from ishiki.core.messages import CustomMessage, Message, ModelMessage, UserMessage
+from ishiki.core.messages import (
+    AssistantMessage,
+    AssistantPart,
+    CustomMessage,
+    Message,
+    ModelMessage,
+    TextPart,
+    ToolMessage,
+    ToolOutput,
+    UserMessage,
+)
 from ishiki.core.plugin import AgentPlugin, ContextRequest, overrides
 from ishiki.core.repair import well_formed
 from ishiki.jsonvalue import read_array
@@ -62,11 +72,26 @@ def _convert(message: CustomMessage, converters: Sequence[AgentPlugin]) -> Seque
 
 
 def _withhold(entry: Entry) -> Entry:
+    """Return `entry` as a model reads it from now on: who spoke or was called stays, and nothing of what was said."""
     match entry.message:
         case UserMessage() as message:
             return replace(entry, data=replace(message, content=WITHHELD_TEXT))
+        case AssistantMessage() as message:
+            calls = [replace(call, input={}) for call in message.tool_calls]
+            parts: list[AssistantPart] = [TextPart(WITHHELD_TEXT), *calls] if message.text else [*calls]
+            return replace(entry, data=replace(message, content=parts))
+        case ToolMessage() as message:
+            output = ToolOutput("text", WITHHELD_TEXT)
+            return replace(
+                entry, data=replace(message, content=[replace(part, output=output) for part in message.content])
+            )
         case CustomMessage() as message if "content" in message.data:
             data = {key: value for key, value in message.data.items() if key != "quote"} | {"content": WITHHELD_TEXT}
+            # A name may be what was refused; the id is enough to tell who it was.
+            if isinstance(user := data.get("user"), Mapping):
+                data["user"] = {key: value for key, value in user.items() if key == "id"}
             return replace(entry, data=replace(message, data=data))
+        case CustomMessage() as message:
+            return replace(entry, data=replace(message, type=WITHHELD, data={}))
         case _:
             return entry

@@ -277,37 +277,58 @@ class TurnRunner:
                 raise
             turn.has_retried = True
             if error.kind == "context_length":
+                logger.info("%s: a request was too long; asked again with half of the history", self.owner)
                 turn.budget_scale = 0.5
+                answer = await self._ask(turn, entries)
             else:
-                entries = await self._withhold(turn, entries, error)
-            answer = await self._ask(turn, entries)
+                answer = await self._ask_without_news(turn, entries, error)
         self._last_good_id = entries[-1].id if entries else None
         return answer
 
-    async def _withhold(self, turn: _Turn, entries: Sequence[Entry], error: ModelError) -> Sequence[Entry]:
-        """Keep what is new since the last good request out of all further ones: one line must not mute a channel."""
-        position = self._last_good_position(entries)
+    async def _ask_without_news(
+        self, turn: _Turn, entries: Sequence[Entry], error: ModelError
+    ) -> tuple[Answer, StepOptions]:
+        """Ask without what is new since the last good request, and keep that out of all further ones if this helps.
+
+        One line must not mute a channel. What the mind itself did before this turn is left out only if the rest was
+        not to blame. Where nothing helps, something else is refused, such as a setting: then nothing is marked, for it
+        would be lost to the model for good and for nothing.
+
+        Raises:
+            ModelError: whatever the last request met; `error`, where there is nothing to leave out.
+        """
         known = withheld_ids(entries)
-        new = [
-            entry.id
-            for entry in entries[position + 1 :]
-            if entry.message is not None and entry.message.role in ("user", "custom") and entry.id not in known
-        ]
-        if not new:
-            raise error
-        logger.warning("%s: a model refused a request; %d new messages are withheld from now on", self.owner, len(new))
-        marker = Entry(WITHHELD, {"ids": new}, self.clock.now_ms(), turn_id=turn.turn_id)
-        await self.journal.submit([marker]).wait()
-        return [*entries, marker]
+        news = entries[self._last_good_position(entries) + 1 :]
+        new = [entry for entry in news if entry.message is not None and entry.id not in known]
+        heard = [entry.id for entry in new if not _is_own_deed(entry, turn.turn_id)]
+        for ids in (heard, [entry.id for entry in new]):
+            if not ids or (ids is not heard and len(ids) == len(heard)):
+                continue
+            marker = Entry(WITHHELD, {"ids": ids}, self.clock.now_ms(), turn_id=turn.turn_id)
+            try:
+                answer = await self._ask(turn, [*entries, marker])
+            except ModelError as again:
+                if again.kind != "refused":
+                    raise
+                error = again
+                continue
+            logger.warning(
+                "%s: a model refused a request; %d new messages are withheld from now on", self.owner, len(ids)
+            )
+            await self.journal.submit([marker]).wait()
+            return answer
+        raise error
 
     def _last_good_position(self, entries: Sequence[Entry]) -> int:
         """Return where what a model has read without complaint ends; -1 where nothing has been read."""
         for index in range(len(entries) - 1, -1, -1):
             entry = entries[index]
-            # A step's batch proves it as well, and is still known after a restart. What joined the step stands behind.
-            was_answered = entry.step is not None and isinstance(entry.message, AssistantMessage)
-            if was_answered or entry.id == self._last_good_id:
+            if entry.id == self._last_good_id:
                 return index
+            # A step's batch proves that what stands before it was read, and is still known after a restart. The batch
+            # itself, and what joined the step, is new: a tool may have returned the very thing that is refused.
+            if entry.step is not None and isinstance(entry.message, AssistantMessage):
+                return index - 1
         return -1
 
     async def _ask(self, turn: _Turn, entries: Sequence[Entry]) -> tuple[Answer, StepOptions]:
@@ -336,6 +357,10 @@ class TurnRunner:
             signal=turn.signal,
         )
         answer = await read_answer(self.model, model_request, self.limits_of_call(), self.feed)
+        if answer.finish_reason == "content-filter":
+            # Whatever came before the filter cut in is half an answer: nothing of it is run.
+            refused = f"{self.model.ref}: a content filter refused the request or the answer to it"
+            raise ModelError(refused, kind="refused", retryable=False)
         if options.tool_choice not in ("auto", "none") and not answer.calls:
             raise ToolChoiceError("the model answered without the tool call that the request demanded")
         return answer, options
@@ -346,6 +371,13 @@ class TurnRunner:
 
     async def _record(self, *entries: Entry) -> None:
         await self.journal.submit(entries).wait()
+
+
+def _is_own_deed(entry: Entry, turn_id: str) -> bool:
+    """Whether the mind itself said or did this: its words always, what its tools returned before this turn."""
+    if isinstance(entry.message, ToolMessage):
+        return entry.turn_id != turn_id
+    return isinstance(entry.message, AssistantMessage)
 
 
 def _is_offered(name: str, options: StepOptions) -> bool:

@@ -10,14 +10,20 @@ from ishiki.core.messages import (
     CustomMessage,
     Message,
     ModelMessage,
+    ReasoningPart,
     SystemMessage,
     TextPart,
+    ToolCallPart,
+    ToolMessage,
+    ToolOutput,
+    ToolResultPart,
     UserMessage,
 )
 from ishiki.core.plugin import AgentPlugin, ContextRequest, ordered_plugins
 from ishiki.core.projection import WITHHELD_TEXT, project, withheld_ids
 from ishiki.core.repair import NO_INPUT
 from ishiki.core.signal import CancelSignal
+from ishiki.jsonvalue import JsonObject
 
 REQUEST = ContextRequest("turn", CancelSignal())
 
@@ -93,20 +99,26 @@ def test_plugins_run_pre_then_unmarked_then_post_in_order_of_registration() -> N
     assert ordered_plugins([late, plain, early, other]) == [early, plain, other, late]
 
 
+LOOKUP = ToolCallPart("1", "look", {"for": "POISON"})
+
+
 async def test_what_is_withheld_is_read_as_such_with_its_quote_and_everything_else_stays() -> None:
     """Design, section 2: read as "[withheld]" from then on."""
-    fact = CustomMessage("fact", {"content": "POISON", "quote": {"content": "POISON"}, "user": {"id": "1"}})
+    user: JsonObject = {"id": "1", "name": "POISON"}
+    fact = CustomMessage("fact", {"content": "POISON", "quote": {"content": "POISON"}, "user": user})
     entries = [
         entry(fact, "bad fact"),
         entry(CustomMessage("other", {"items": []}), "bad other"),
         entry(UserMessage("POISON"), "bad line"),
         entry(UserMessage("fine"), "fine"),
         entry(AssistantMessage([TextPart("said")]), "mine"),
+        entry(AssistantMessage([ReasoningPart("POISON"), TextPart("POISON"), LOOKUP]), "bad own"),
+        entry(ToolMessage([ToolResultPart("1", "look", ToolOutput("json", {"found": "POISON"}))]), "bad result"),
         Entry(WITHHELD, {"ids": ["bad fact", "bad line", 7]}, 1),
-        Entry(WITHHELD, {"ids": ["bad other", "mine", "gone"]}, 1),
+        Entry(WITHHELD, {"ids": ["bad other", "bad own", "bad result", "gone"]}, 1),
         Entry(WITHHELD, {"ids": "broken"}, 1),
     ]
-    assert withheld_ids(entries) == {"bad fact", "bad line", "bad other", "mine", "gone"}
+    assert withheld_ids(entries) == {"bad fact", "bad line", "bad other", "bad own", "bad result", "gone"}
     seen: list[Entry] = []
 
     class Look(AgentPlugin):
@@ -116,5 +128,10 @@ async def test_what_is_withheld_is_read_as_such_with_its_quote_and_everything_el
     messages = await project(entries, REQUEST, [Look(), Render("fact", "fact", [])])
     assert contents(messages) == [f"fact {WITHHELD_TEXT}", WITHHELD_TEXT, "fine"]
     assert seen[0].message == CustomMessage("fact", {"content": WITHHELD_TEXT, "user": {"id": "1"}}, id=fact.id)
-    assert seen[1].data is entries[1].data
-    assert [message for message in messages if isinstance(message, AssistantMessage)] == [entries[4].data]
+    assert isinstance(seen[1].message, CustomMessage)
+    assert (seen[1].message.type, seen[1].message.data) == (WITHHELD, {})
+    mine, own = [message for message in messages if isinstance(message, AssistantMessage)]
+    assert mine is entries[4].data
+    assert own.content == [TextPart(WITHHELD_TEXT), ToolCallPart("1", "look", {})]
+    (results,) = [message for message in messages if isinstance(message, ToolMessage)]
+    assert results.content == [ToolResultPart("1", "look", ToolOutput("text", WITHHELD_TEXT))]

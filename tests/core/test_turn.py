@@ -9,10 +9,10 @@ import anyio
 import pytest
 
 from ishiki.core.agent import Agent
-from ishiki.core.entries import Entry
+from ishiki.core.entries import WITHHELD, Entry
 from ishiki.core.events import AgentEvent, MessageAppended, TurnDone, TurnFailed
-from ishiki.core.messages import CustomMessage, UserMessage
-from ishiki.core.model import ModelRequest
+from ishiki.core.messages import CustomMessage, Usage, UserMessage
+from ishiki.core.model import Finish, ModelRequest
 from ishiki.core.plugin import AgentPlugin, ContextRequest, StepOptions
 from ishiki.core.slot import ModelSlot
 from ishiki.core.store import MemoryStore
@@ -23,7 +23,7 @@ from ishiki.jsonvalue import JsonObject, JsonValue
 from ishiki.testing.clock import FakeClock
 from ishiki.testing.scripted_model import ScriptedAnswer, ScriptedModel, call, text
 
-from .core_kit import Ear, Tools, echo, served, texts, tool_of
+from .core_kit import Ear, Tools, echo, served, texts, tool_of, turn_events
 
 
 async def test_after_a_restart_only_what_is_new_since_the_last_answer_is_withheld() -> None:
@@ -53,8 +53,58 @@ async def test_a_request_that_is_refused_again_fails_the_turn(kind: str) -> None
         await agent.wait()
         agent.continue_()
         await agent.wait()
-        # Everything is withheld already, or may be halved once more: one more try at most.
-        assert len(model.requests) == (3 if kind == "refused" else 4)
+        assert len(model.requests) == 4
+        # What did not help is not marked: the fault is another one, and the history is still whole when it is mended.
+        assert not [entry for entry in agent.store.window() if entry.type == WITHHELD]
+
+
+def _refuses_poison(request: ModelRequest) -> ScriptedAnswer:
+    if "POISON" in repr(request.messages):
+        return ModelError("bad words", kind="refused", retryable=False)
+    return text("fine")
+
+
+async def test_what_a_tool_returned_is_withheld_where_it_is_refused() -> None:
+    """Design, section 2: a refused input must not poison the channel; bug: only what people said was withheld."""
+    tools = Tools({"look": tool_of(lambda arguments, context: "POISON")})
+    model = ScriptedModel([call("look", {})], responder=_refuses_poison)
+    async with served(model, plugins=[tools]) as agent:
+        agent.send(UserMessage("look it up"))
+        await agent.wait()
+        assert turn_events(agent.store.window())[-1] == "turn.done"
+        agent.send(UserMessage("and now?"))
+        await agent.wait()
+        assert turn_events(agent.store.window())[-1] == "turn.done"
+    assert len(model.requests) == 4
+    assert "look it up" in str(model.requests[-1].messages)
+
+
+async def test_own_words_that_are_refused_are_withheld_after_what_was_heard_did_not_help() -> None:
+    """Our choice: a mind that has said the refused word itself is not muted for good, and forgets it last."""
+    model = ScriptedModel([text("POISON")], responder=_refuses_poison)
+    async with served(model) as agent:
+        for line in ("say it", "and now?", "and then?"):
+            agent.send(UserMessage(line))
+            await agent.wait()
+        assert turn_events(agent.store.window()).count("turn.done") == 3
+    assert len(model.requests) == 1 + 3 + 1
+    assert str(model.requests[-1].messages).count("[withheld]") == 2
+
+
+async def test_what_a_content_filter_cut_is_a_refusal_and_nothing_of_it_runs() -> None:
+    """Design, section 2: content_filter blames the request; bug: it was taken for a whole answer."""
+    ran: list[JsonObject] = []
+    tools = Tools({"look": tool_of(lambda arguments, context: ran.append(arguments))})
+    filtered = [*call("look", {})[:-1], Finish("content-filter", Usage())]
+    model = ScriptedModel([filtered, text("fine")])
+    async with served(model, plugins=[tools]) as agent:
+        agent.send(UserMessage("bad"))
+        await agent.wait()
+        assert texts(agent.store.window()) == ["bad", "fine"]
+    assert ran == []
+    assert [message.content for message in model.requests[1].messages if isinstance(message, UserMessage)] == [
+        "[withheld]"
+    ]
 
 
 class Scales(AgentPlugin):
