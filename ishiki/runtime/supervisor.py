@@ -22,6 +22,7 @@ from ishiki.profile import LoadedProfiles, Router, Stamp, load_profiles, take_st
 from ishiki.runtime.active_profile import ActiveProfile, activate
 from ishiki.runtime.agent_runtime import ChannelRuntime
 from ishiki.runtime.channel_queue import ChannelQueue
+from ishiki.runtime.early_channels import early_channels
 from ishiki.runtime.fallback import FactKeeper
 from ishiki.runtime.fetches import Fetches
 from ishiki.runtime.kit import RuntimeKit
@@ -250,6 +251,7 @@ class Supervisor:
             self._profiles.active[profile_id] = activate(profile, self._kit.services, self._kit.gateway, before)
             self._profiles.waiting.pop(profile_id, None)
             logger.info("profile %s is active (%s)", profile_id, profile.file)
+            self._build_early(profile_id)
         except ActivationError as error:
             if profile_id not in self._profiles.waiting:
                 self._report(str(error))
@@ -334,6 +336,7 @@ class Supervisor:
             else:
                 if not _same_providers(active, again):
                     self._profiles.active[profile_id] = again
+                    self._build_early(profile_id)
                     await self._retire(active)
 
     def _report(self, problem: str, *, goes_on: str | None = None) -> None:
@@ -346,6 +349,33 @@ class Supervisor:
         return self._kit.gateway.needs_litellm(references)
 
     # -- channels ------------------------------------------------------------------------------------------------
+
+    def _build_early(self, profile_id: str) -> None:
+        """Build, in the background, the runtimes of a profile whose wakeup engine waits for no message."""
+        active = self._profiles.active[profile_id]
+        # In cross mode there is one runtime for all channels.
+        if active.wakeup.runs_without_input and active.profile.config.mode == "channel":
+            assert self._group is not None
+            build = partial(self._build_all, active)
+            self._group.start_soon(self._guard, f"building the channels of {profile_id}", build)
+
+    async def _build_all(self, active: ActiveProfile) -> None:
+        assert self._residents is not None
+        find = partial(early_channels, self._kit.data_dir, active.id, active.profile.claims)
+        built = 0
+        for channel in await anyio.to_thread.run_sync(find):
+            if self._profiles.active.get(active.id) is not active:
+                return
+            if self._profiles.router.route(channel.sid, channel.channel_id) != active.id:
+                continue
+            try:
+                await self._residents.get(active, channel)
+                built += 1
+            except AgentStoppedError:
+                return
+            except Exception:
+                logger.exception("%s/%s cannot be built; its first message tries again", active.id, channel)
+        logger.info("profile %s keeps time in %d channels", active.id, built)
 
     async def _drain(self, queue: ChannelQueue) -> None:
         """Hand the queue's events to the channel's runtime, in order, until it is empty."""
