@@ -25,8 +25,6 @@ ENGINE_FAMILIES = ("context", "wakeup", "toolcall")
 
 NEVER_IMPORTED = {
     "aiofiles": "what extensions write files with: plugins/examples/note.py",
-    "apscheduler": "its triggers are what host.scheduler takes: plugins/examples/rhythm.py",
-    "httpx": "NoneBot's driver ~httpx, for HTTP connections of protocol ends",
     "tzdata": "zoneinfo reads its data where the system has none",
 }
 """Declared distributions that no line of ours imports, each with what needs it."""
