@@ -202,7 +202,7 @@ class ChannelGuards:
             # The bound is the profile's: every channel keeps a note of it, the operator gets one line.
             is_first = usage.is_first_today("tokens_per_day")
             detail = f"{spent}; no turn starts until {self._time(until)}"
-            self._tell("tokens_per_day", detail, until, level=logging.WARNING if is_first else logging.DEBUG)
+            self._tell("tokens_per_day", detail, until, is_loud=is_first)
 
     def _hold(self, kind: GuardKind, held_until: Callable[[int], int | None]) -> bool:
         """Hold the agent for `kind`; return whether it is held for that from now on."""
@@ -239,12 +239,15 @@ class ChannelGuards:
         until: int | None = None,
         *,
         account: str | None = None,
-        level: int = logging.WARNING,
+        is_loud: bool = True,
     ) -> None:
         agent, tasks = self._agent, self._tasks
         if agent is None or tasks is None:
             return  # the log is being read, and tells of this itself
-        logger.log(level, "%s: guard %s: %s", agent.id, kind, detail)
+        if is_loud:
+            logger.warning("%s: guard %s: %s", agent.id, kind, detail)
+        else:
+            logger.debug("%s: guard %s: %s", agent.id, kind, detail)
         data: dict[str, JsonValue] = {"kind": kind, "detail": detail}
         if until is not None:
             data["until"] = until
