@@ -260,8 +260,8 @@ def as_xml_text(text: str, is_structural: Callable[[str], bool]) -> str:
     """
     is_plain = (
         text == text.strip()
-        and "&" not in text
-        and "<!" not in text
+        and _ENTITY.search(text) is None
+        and CDATA_OPEN not in text
         and CDATA_CLOSE not in text
         and not any(is_structural(match.group(2)) for match in _TAG_START.finditer(text))
     )
