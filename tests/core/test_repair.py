@@ -70,14 +70,14 @@ def problems(messages: Sequence[ModelMessage]) -> list[str]:
 
 
 @given(HISTORIES)
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_any_history_becomes_a_request_that_a_strict_provider_takes(history: list[ModelMessage]) -> None:
     """Design, section 3, history repair; OpenAI API reference, chat completions."""
     assert problems(well_formed(history)) == []
 
 
 @given(HISTORIES)
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_a_repaired_history_comes_back_as_the_same_objects(history: list[ModelMessage]) -> None:
     """Bug: tool messages were made anew each time, with a new id."""
     once = well_formed(history)
