@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from html import escape
 
+from ishiki.cli.svg import FAINT, GRID, INK, escaped, round_scale, text_at
 from ishiki.cli.usage_table import UsageReport, compact, percent
 from ishiki.runtime.usage.tally import Tally
 
@@ -21,11 +20,6 @@ _PANEL_HEIGHT = 340
 _MAX_BAR = 56.0
 _MAX_DAY_LABELS = 14
 _NAME_CHARS = 48
-
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that no XML document may hold, not even escaped."""
-
-_INK, _FAINT, _GRID = "#1f2933", "#52606d", "#e4e7eb"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +48,7 @@ def draw_charts(reports: Sequence[UsageReport]) -> str:
     height = max(1, len(reports)) * _PANEL_HEIGHT
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" viewBox="0 0 {_WIDTH} {height}" '
-        f'font-family="system-ui, sans-serif" font-size="12" fill="{_INK}">',
+        f'font-family="system-ui, sans-serif" font-size="12" fill="{INK}">',
         "<title>Tokens by day</title>",
         f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>',
     ]
@@ -63,7 +57,7 @@ def draw_charts(reports: Sequence[UsageReport]) -> str:
         lines += _panel(report)
         lines.append("</g>")
     if not reports:
-        lines.append(_text(_WIDTH / 2, _PANEL_HEIGHT / 2, "no usage yet", anchor="middle", fill=_FAINT))
+        lines.append(text_at(_WIDTH / 2, _PANEL_HEIGHT / 2, "no usage yet", anchor="middle", fill=FAINT))
     return "\n".join([*lines, "</svg>", ""])
 
 
@@ -74,31 +68,31 @@ def _panel(report: UsageReport) -> Iterator[str]:
     cached = (
         f"{percent(total.cached_input_tokens, total.input_tokens)} of the input cached" if total.input_tokens else ""
     )
-    yield _text(_PLOT_LEFT, 26, name, size=16, weight="600")
-    yield _text(_PLOT_RIGHT, 26, ", ".join(part for part in (sums, cached) if part), anchor="end", fill=_FAINT)
+    yield text_at(_PLOT_LEFT, 26, name, size=16, weight="600")
+    yield text_at(_PLOT_RIGHT, 26, ", ".join(part for part in (sums, cached) if part), anchor="end", fill=FAINT)
     yield from _legend()
     tallies = [(day, report.total_of(day)) for day in report.days]
-    top, step = _scale(max(tally.tokens for _, tally in tallies))
+    top, step = round_scale(max(tally.tokens for _, tally in tallies))
     yield from _grid(top, step)
     yield from _bars(tallies, top)
     zone = f"tokens by day ({report.timezone})"
-    yield _text((_PLOT_LEFT + _PLOT_RIGHT) / 2, _PLOT_BOTTOM + 36, zone, anchor="middle", fill=_FAINT)
+    yield text_at((_PLOT_LEFT + _PLOT_RIGHT) / 2, _PLOT_BOTTOM + 36, zone, anchor="middle", fill=FAINT)
 
 
 def _legend() -> Iterator[str]:
     x = float(_PLOT_LEFT)
     for band in _BANDS:
         yield f'<rect x="{x:g}" y="42" width="12" height="12" fill="{band.colour}"/>'
-        yield _text(x + 18, 52, band.label)
+        yield text_at(x + 18, 52, band.label)
         x += 44 + 7 * len(band.label)
 
 
 def _grid(top: int, step: int) -> Iterator[str]:
     for value in range(0, top + 1, step):
         y = _y(value, top)
-        colour = _FAINT if value == 0 else _GRID
+        colour = FAINT if value == 0 else GRID
         yield f'<line x1="{_PLOT_LEFT}" x2="{_PLOT_RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="{colour}"/>'
-        yield _text(_PLOT_LEFT - 8, y + 4, compact(value), anchor="end", fill=_FAINT)
+        yield text_at(_PLOT_LEFT - 8, y + 4, compact(value), anchor="end", fill=FAINT)
 
 
 def _bars(tallies: Sequence[tuple[date, Tally]], top: int) -> Iterator[str]:
@@ -107,7 +101,7 @@ def _bars(tallies: Sequence[tuple[date, Tally]], top: int) -> Iterator[str]:
     every = math.ceil(len(tallies) / _MAX_DAY_LABELS)
     for number, (day, tally) in enumerate(tallies):
         middle = _PLOT_LEFT + slot * (number + 0.5)
-        yield f"<g><title>{_escaped(_described(day, tally))}</title>"
+        yield f"<g><title>{escaped(_described(day, tally))}</title>"
         stacked = 0
         for band in _BANDS:
             tokens = band.tokens_of(tally)
@@ -119,11 +113,11 @@ def _bars(tallies: Sequence[tuple[date, Tally]], top: int) -> Iterator[str]:
                 )
                 stacked += tokens
         if stacked and every == 1:
-            yield _text(middle, _y(stacked, top) - 5, compact(stacked), anchor="middle", size=11, fill=_FAINT)
+            yield text_at(middle, _y(stacked, top) - 5, compact(stacked), anchor="middle", size=11, fill=FAINT)
         yield "</g>"
         # Counted from the newest day, which is the one that people look for.
         if (len(tallies) - 1 - number) % every == 0:
-            yield _text(middle, _PLOT_BOTTOM + 16, day.strftime("%m-%d"), anchor="middle")
+            yield text_at(middle, _PLOT_BOTTOM + 16, day.strftime("%m-%d"), anchor="middle")
 
 
 def _described(day: date, tally: Tally) -> str:
@@ -132,26 +126,5 @@ def _described(day: date, tally: Tally) -> str:
     return f"{day.isoformat()}: {parts}{estimated}"
 
 
-def _scale(most: int) -> tuple[int, int]:
-    """Return the top of the axis and the distance of its lines: 1, 2 or 5 times a power of ten, at most six lines."""
-    step = 1
-    while step * 5 < most:
-        step = step * 5 // 2 if str(step).startswith("2") else step * 2
-    return step * max(1, math.ceil(most / step)), step
-
-
 def _y(tokens: int, top: int) -> float:
     return _PLOT_BOTTOM - (_PLOT_BOTTOM - _PLOT_TOP) * tokens / top
-
-
-def _text(
-    x: float, y: float, content: str, *, anchor: str = "start", size: int = 12, weight: str = "400", fill: str = _INK
-) -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" font-weight="{weight}" '
-        f'fill="{fill}">{_escaped(content)}</text>'
-    )
-
-
-def _escaped(content: str) -> str:
-    return escape(_NOT_XML.sub("\ufffd", content))
