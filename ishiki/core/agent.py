@@ -157,7 +157,7 @@ class Agent:
         *,
         trigger: bool = False,
         if_busy: IfBusy = "join",
-        is_stale: bool = False,
+        is_stale: bool | Callable[[], bool] = False,
         is_self: bool = False,
     ) -> tuple[str | None, Receipt | None]:
         """Do as `send`, and return a receipt that tells when the messages are in the log.

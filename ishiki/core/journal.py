@@ -96,7 +96,7 @@ class Receipt:
 class _Item:
     entries: Sequence[Entry]
     make: Callable[[], Sequence[Entry]] | None
-    is_stale: bool
+    is_stale: bool | Callable[[], bool]
     is_self: bool
     closes: Sequence[str]
     events: Sequence[AgentEvent]
@@ -152,7 +152,7 @@ class Journal:
         self,
         entries: Sequence[Entry] | Callable[[], Sequence[Entry]] = (),
         *,
-        is_stale: bool = False,
+        is_stale: bool | Callable[[], bool] = False,
         is_self: bool = False,
         closes: Sequence[str] = (),
         events: Sequence[AgentEvent] = (),
@@ -162,7 +162,8 @@ class Journal:
         Args:
             entries: appended all or nothing. A function is called when everything before it is in the log; it may not
                 raise.
-            is_stale: passed on with the announcement.
+            is_stale: passed on with the announcement. A function is asked when it is in the log, which on a full disk
+                may be long after.
             is_self: passed on with the announcement.
             closes: `joins` keys that end with this batch; what joined them is announced behind it.
             events: emitted after that; also where the store takes nothing any more, so that who follows a turn sees
@@ -298,9 +299,10 @@ class Journal:
                 if error.code != UNWRITABLE or self._gives_up:
                     self._blocked = False
                     raise
-                self._blocked = True
+                is_new, self._blocked = not self._blocked, True
                 self._complain(
-                    f"{error}; nothing is answered there and facts wait in memory, retrying every few seconds"
+                    f"{error}; nothing is answered there and facts wait in memory, retrying every few seconds",
+                    is_new=is_new,
                 )
                 self._note_progress()
                 with anyio.CancelScope() as self._pause:
@@ -308,15 +310,17 @@ class Journal:
             else:
                 if self._blocked:
                     self._blocked = False
-                    self._last_error_at = None
                     logger.info("the log can be written again")
                 return
 
-    def _complain(self, problem: str) -> None:
+    def _complain(self, problem: str, *, is_new: bool = False) -> None:
+        """Tell an operator, at most once an hour: a disk that is full to the brim refuses now and then."""
         now = self._clock.monotonic()
         if self._last_error_at is None or now - self._last_error_at >= _ERROR_EVERY_S:
             self._last_error_at = now
             logger.error("%s", problem)
+        elif is_new:
+            logger.warning("%s", problem)
 
     def _report_loss(self, item: _Item, error: Exception) -> None:
         if isinstance(error, StorageError):
@@ -341,11 +345,12 @@ class Journal:
         own_keys = {closing_key(entry) for entry in item.entries}
         for event in self._release([key for key in item.closes if key not in own_keys]):
             await self._tell(event)
+        is_stale = item.is_stale() if callable(item.is_stale) else item.is_stale
         for entry in item.entries:
             message = entry.message
             if message is None:
                 continue
-            event = MessageAppended(message, entry, is_stale=item.is_stale, is_self=item.is_self)
+            event = MessageAppended(message, entry, is_stale=is_stale, is_self=item.is_self)
             if entry.joins is not None and entry.joins in self._open_keys:
                 self._held.setdefault(entry.joins, []).append(event)
             else:

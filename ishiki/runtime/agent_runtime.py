@@ -248,10 +248,14 @@ class ChannelRuntime:
         if attachment is not None:
             messages.append(CustomMessage(ATTACHMENT, attachment.to_data(), timestamp=event.timestamp))
         self._facts.note(event)
-        is_stale = is_late or now - event.timestamp > self._stale_after_ms
+        wakes_nobody = is_late or opened.guards.wakes_nobody(event)
+
+        def is_stale() -> bool:
+            return wakes_nobody or self._kit.clock.now_ms() - event.timestamp > self._stale_after_ms
+
         _, receipt = opened.agent.submit(
             messages,
-            is_stale=is_stale or opened.guards.wakes_nobody(event),
+            is_stale=is_stale,
             is_self=self._is_own(event),
         )
         assert receipt is not None, "a record that triggers nothing is stored at once"

@@ -186,6 +186,41 @@ async def test_a_full_disk_publishes_nothing_keeps_the_order_and_is_one_error(ca
     assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR", "INFO"]
 
 
+async def test_a_disk_that_is_full_now_and_then_is_one_error_an_hour(caplog: pytest.LogCaptureFixture) -> None:
+    """Design, full disk: one error per hour, however often it refuses; each further time is a warning."""
+    caplog.set_level(logging.WARNING, "ishiki.core.journal")
+    async with at_work(Desk()) as desk:
+        for number in range(3):
+            desk.disk.refuses = True
+            receipt = desk.fact(f"f{number}")
+            await desk.clock.wait_sleepers()
+            desk.disk.refuses = False
+            desk.clock.advance(5)
+            await receipt.wait()
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING", "WARNING"]
+
+
+async def test_whether_a_fact_is_stale_is_asked_when_it_is_in_the_log() -> None:
+    """Design, stale: what waited for a full disk may be too old to wake on by then."""
+    stale: list[bool] = []
+    async with at_work(Desk()) as desk:
+
+        def hear(event: AgentEvent) -> None:
+            if isinstance(event, MessageAppended):
+                stale.append(event.is_stale)
+
+        desk.feed.subscribe("agent", hear)
+        desk.disk.refuses = True
+        began = desk.clock.monotonic()
+        entry = Entry(MESSAGE, UserMessage("hello"), 1)
+        receipt = desk.journal.submit([entry], is_stale=lambda: desk.clock.monotonic() - began >= 5)
+        await desk.clock.wait_sleepers()
+        desk.disk.refuses = False
+        desk.clock.advance(5)
+        await receipt.wait()
+    assert stale == [True]
+
+
 async def test_a_fatal_error_reaches_whoever_waits_and_later_appends_go_on(caplog: pytest.LogCaptureFixture) -> None:
     """Reference: a failing append does not poison later ones, but its own awaiter gets the error."""
     async with at_work(Desk()) as desk:

@@ -25,9 +25,9 @@ def group(group_id: int) -> ChannelRef:
     return ChannelRef(SID, f"group:{group_id}")
 
 
-def demo_bot(folder: Path, *, command: Sequence[str] | None = None) -> BotProcess:
+def demo_bot(folder: Path, *, more: str = "", command: Sequence[str] | None = None) -> BotProcess:
     """Return a bot whose model answers at once, without a network, and repeats what it heard."""
-    return BotProcess(folder, profiles={"mind": profile_yaml(model="demo:offline")}, command=command)
+    return BotProcess(folder, profiles={"mind": profile_yaml(model="demo:offline", more=more)}, command=command)
 
 
 @contextmanager

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import anyio
 
-from ishiki.core.entries import DELIVERY
+from ishiki.core.entries import DELIVERY, EVENT
+from ishiki.core.messages import CustomMessage
 from ishiki.jsonvalue import read_str
 from ishiki.testing.bot_process import BotProcess, models_yaml, profile_yaml
 from ishiki.testing.onebot_peer import OneBotPeer
@@ -61,6 +62,24 @@ async def test_what_is_said_while_the_disk_is_full_is_kept_in_order_and_answered
         assert len(errors_of(bot, since)) == 2
         assert not [line for line in bot.log if "Traceback" in line]
     assert not list(tmp_path.rglob("*.cut-*"))
+
+
+async def test_a_mention_that_waited_too_long_for_the_disk_is_kept_and_not_answered(tmp_path: Path) -> None:
+    """Design, stale: an hour after the question nobody wants the answer. The disk is tried again after five seconds."""
+    async with demo_bot(tmp_path, more="limits: {stale_after: 3}") as bot, OneBotPeer(bot.url) as peer:
+        await peer.say("before", group_id=500)
+        await bot.wait_facts(1, group(500), within=LIMIT_S)
+        since = len(bot.log)
+        with full_disk(bot):
+            await peer.mention("in vain", group_id=500)
+            await bot.wait_log(r"\[ERROR\].*cannot be written", since=since, within=LIMIT_S)
+        assert contents_of(await bot.wait_facts(2, group(500), within=LIMIT_S)) == ["before", "in vain"]
+        await peer.mention("in time", group_id=500)
+        await peer.wait_sent(1, within=LIMIT_S)
+        entries = bot.entries(group(500))
+        start = next(place for place, entry in enumerate(entries) if entry.type == EVENT)
+        assert len([entry for entry in entries[:start] if isinstance(entry.message, CustomMessage)]) == 3
+        assert turns_of(entries).count("turn.start") == 1
 
 
 async def test_a_turn_that_runs_into_a_full_disk_says_nothing_until_it_is_free(tmp_path: Path) -> None:
