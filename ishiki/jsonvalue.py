@@ -72,7 +72,10 @@ def _normalised(value: object, levels: int) -> JsonValue:
             return value if math.isfinite(value) else None
         case Mapping():
             items = cast("Mapping[object, object]", value).items()
-            return {without_surrogates(key if isinstance(key, str) else str(key)): _normalised(item, levels - 1) for key, item in items}
+            return {
+                without_surrogates(key if isinstance(key, str) else str(key)): _normalised(item, levels - 1)
+                for key, item in items
+            }
         case list() | tuple() | set() | frozenset():
             return [_normalised(item, levels - 1) for item in cast("Iterable[object]", value)]
         case date() | time():

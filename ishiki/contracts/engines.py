@@ -7,7 +7,7 @@ model writes tool calls.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from ishiki.config import ConfigModel
@@ -127,8 +127,14 @@ class _MiddlewareModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelPart]:
         changed = await resolved(self._middleware.transform_request(request, self._model.info))
-        async for part in self._middleware.wrap_stream(self._model.stream, changed):
-            yield part
+        parts = self._middleware.wrap_stream(self._model.stream, changed)
+        try:
+            async for part in parts:
+                yield part
+        finally:
+            # Whoever stops reading here ends the call at the provider now, not when this is collected.
+            if isinstance(parts, AsyncGenerator):
+                await parts.aclose()
 
 
 class _Engine(ABC):
