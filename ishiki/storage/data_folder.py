@@ -16,15 +16,18 @@ import orjson
 from ishiki.storage.folder_lock import LOCK_NAME
 from ishiki.storage.mending import MENDED_SUFFIX
 
-__all__ = ["CUT_MARK", "DataFiles", "find_data_files", "json_problem", "lock_folder", "set_aside"]
+__all__ = ["DataFiles", "find_data_files", "json_problem", "lock_folder", "set_aside"]
 
 _LOG = "events.jsonl"
 
-CUT_MARK = ".cut-"
+_CUT_MARK = ".cut-"
 """In the name of a file that holds what was removed from a log."""
 
-_SIDECAR = re.compile(r"agenda\.json|[0-9a-f]{32}\.json")
-"""The agenda of a profile, and what is known of each asset."""
+_SIDECAR = re.compile(r"agenda\.json|[0-9a-f]{32}\.json|\d{4}-\d\d-\d\d\.json")
+"""The agenda of a profile, what is known of each asset, and the usage of each day."""
+
+_ASIDE = ".unreadable-"
+"""Behind the name of a file that was set aside, before the time."""
 
 _DEPTH = 3
 """Folders between the data folder and a log: profile, account, channel."""
@@ -61,7 +64,7 @@ def find_data_files(folder: Path) -> Iterator[DataFiles]:
         found = DataFiles(
             here,
             tuple(file for file in files if file.name == _LOG),
-            tuple(file for file in files if file.name.startswith(f"{_LOG}{CUT_MARK}")),
+            tuple(file for file in files if file.name.startswith(f"{_LOG}{_CUT_MARK}")),
             tuple(file for file in files if file.name == f"{_LOG}{MENDED_SUFFIX}"),
             tuple(file for file in files if _SIDECAR.fullmatch(file.name)),
         )
@@ -92,8 +95,8 @@ def set_aside(file: Path, now_ms: int) -> Path:
     Raises:
         OSError: it cannot be renamed.
     """
-    target = file.with_name(f"{file.name}{CUT_MARK}{now_ms}")
+    target = file.with_name(f"{file.name}{_ASIDE}{now_ms}")
     while target.exists():
         now_ms += 1
-        target = file.with_name(f"{file.name}{CUT_MARK}{now_ms}")
+        target = file.with_name(f"{file.name}{_ASIDE}{now_ms}")
     return file.rename(target)
