@@ -227,3 +227,22 @@ async def test_interrupting_waits_for_the_turn_and_not_for_what_comes_after_it()
 def _again(agent: Agent, event: AgentEvent) -> None:
     if isinstance(event, TurnAborted) and event.reason == "enough":
         agent.continue_("again")
+
+
+async def test_a_turn_may_be_followed_from_before_the_agent_begins() -> None:
+    """Reference, run: that turn's events alone, up to its last one."""
+    agent = Agent("test", model=ScriptedModel([text("a")]), store=FakeDisk())
+    heard: list[str] = []
+
+    async def follow() -> None:
+        heard.extend([event.type async for event in agent.run(UserMessage("hi"))])
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(follow)
+            await anyio.wait_all_tasks_blocked()
+            await group.start(agent.serve)
+            await agent.wait()
+            await agent.stop()
+    assert (heard[0], heard[-1]) == ("turn.queued", "turn.done")
+    assert not [kind for kind in heard if kind.startswith("agent.")]

@@ -319,3 +319,54 @@ def test_the_text_and_calls_of_an_answer_are_its_parts_of_that_kind() -> None:
     ]
     assert cast("object", entry_from_json({"type": "x", "data": {"a": 1}}).json_data) == {"a": 1}
     assert message_entry(message, timestamp=1).json_data == {}
+
+
+def test_what_is_optional_in_a_message_is_written_only_where_it_is_there() -> None:
+    """Reference, messages: field names of the parts; the log holds nothing empty."""
+    message = AssistantMessage(
+        [
+            ReasoningPart("hm", {"signature": "s"}),
+            ReasoningPart("hm"),
+            ToolCallPart("c1", "search", {"q": 1}, provider_executed=True),
+            ToolResultPart("c1", "search", ToolOutput("execution-denied", "not now")),
+            FilePart("image/png", url="asset://1", filename="a.png"),
+        ],
+        1,
+        Usage(9, 8, 7, 6, is_estimate=True),
+        "stop",
+        {"p": 1},
+        "m",
+    )
+    assert message_to_json(message) == {
+        "id": "m",
+        "timestamp": 1,
+        "role": "assistant",
+        "content": [
+            {"type": "reasoning", "text": "hm", "providerOptions": {"signature": "s"}},
+            {"type": "reasoning", "text": "hm"},
+            {
+                "type": "tool-call",
+                "toolCallId": "c1",
+                "toolName": "search",
+                "input": {"q": 1},
+                "providerExecuted": True,
+            },
+            {
+                "type": "tool-result",
+                "toolCallId": "c1",
+                "toolName": "search",
+                "output": {"type": "execution-denied", "reason": "not now"},
+            },
+            {"type": "file", "mediaType": "image/png", "url": "asset://1", "filename": "a.png"},
+        ],
+        "usage": {
+            "inputTokens": 9,
+            "outputTokens": 8,
+            "cachedInputTokens": 7,
+            "reasoningTokens": 6,
+            "isEstimate": True,
+        },
+        "finishReason": "stop",
+        "providerOptions": {"p": 1},
+    }
+    assert message_from_json(message_to_json(message)) == message
