@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from ishiki.contracts.services import Provider
 from ishiki.engines.context.standard import StandardContextEngine
+from ishiki.engines.context.v3 import V3ContextEngine
 from ishiki.engines.toolcall.hermes import HermesToolcallEngine
 from ishiki.engines.toolcall.morph_xml import MorphXmlToolcallEngine
 from ishiki.engines.toolcall.native import NativeToolcallEngine
@@ -23,6 +24,7 @@ __all__ = ["BUILTIN_ENGINES"]
 
 BUILTIN_ENGINES: Sequence[Provider] = (
     StandardContextEngine(),
+    V3ContextEngine(),
     StandardWakeupEngine(),
     WillingnessEngine(),
     WillingnessV3Engine(),

@@ -22,8 +22,9 @@ from ishiki.core.messages import (
     UserMessage,
     message_to_json,
 )
+from ishiki.jsonvalue import read_str
 
-__all__ = ["EntrySizes", "TokenRate", "find_cut"]
+__all__ = ["EntrySizes", "TokenRate", "find_cut", "find_fold", "is_turn_start"]
 
 _INITIAL_RATE = 0.5
 _LEAST_RATE = 0.1
@@ -35,6 +36,12 @@ _LEAST_DIFFERENCE = 0.1
 
 _PART_CHARS = 64
 """What a part of a user message counts that is no text; media are budgeted where they are projected."""
+
+_LINE_CHARS = 20
+"""About what a fact's line has beside its content: the shortest head of a line, and less than any recall."""
+
+_LEAST_SHOWN = 100
+"""However long a message is, so much of it is shown: the least that `guards.max_message_chars` can be."""
 
 
 @dataclass(slots=True)
@@ -72,13 +79,13 @@ class TokenRate:
 
 @dataclass(slots=True)
 class EntrySizes:
-    """Characters that entries put before a model, measured once each, in the order of the history."""
+    """Characters that entries put before a model, measured once each."""
 
     transcript: Transcript
     _known: dict[str, int] = field(default_factory=dict[str, int])
 
     def of(self, entries: Sequence[Entry]) -> list[int]:
-        """Return the size of each entry; 0 for what is no message."""
+        """Return the size of each entry, in the order of the history; 0 for what is no message."""
         if len(self._known) > 2 * len(entries) + 1_000:
             live = {entry.id for entry in entries}
             self._known = {key: size for key, size in self._known.items() if key in live}
@@ -91,6 +98,20 @@ class EntrySizes:
                 size = known[entry.id] = 0 if message is None else self.of_message(message)
             sizes.append(size)
         return sizes
+
+    def guess(self, entry: Entry) -> int:
+        """Return the size of an entry, or a low guess at it that renders nothing.
+
+        Facts are rendered in the order of the history, so looking backwards must not render them.
+        """
+        size = self._known.get(entry.id)
+        if size is not None:
+            return size
+        message = entry.message
+        if isinstance(message, CustomMessage):
+            return _LINE_CHARS + min(len(read_str(message.data, "content")), _LEAST_SHOWN)
+        size = self._known[entry.id] = 0 if message is None else self.of_message(message)
+        return size
 
     def of_message(self, message: Message) -> int:
         """Return the characters of one message."""
@@ -130,7 +151,7 @@ def find_cut(
         ceiling: characters that must not be exceeded.
         target: characters to fall back to.
     """
-    starts = [index for index in range(start, len(entries)) if _is_turn_start(entries[index])]
+    starts = [index for index in range(start, len(entries)) if is_turn_start(entries[index])]
     if not starts:
         return None
     kept = head
@@ -145,6 +166,25 @@ def find_cut(
             break
     room_for_last = float("inf") if cut == starts[-1] else ceiling - kept
     return _with_lead(entries, sizes, start=start, cut=cut, room=target - kept, room_for_last=room_for_last)
+
+
+def find_fold(
+    entries: Sequence[Entry], sizes: Sequence[int], *, head: int, ceiling: float, target: float
+) -> int | None:
+    """Return the index before which everything is to be summarised, or None where no turn begins.
+
+    As `find_cut`, but the newest turn, which has ended, goes as well where it alone exceeds `ceiling`: it would fill
+    every further request. What was said behind its last answer stays as far as `target` allows, since no model has read
+    it yet (our choice).
+    """
+    newest = next((index for index in range(len(entries) - 1, -1, -1) if is_turn_start(entries[index])), None)
+    if newest is None:
+        return None
+    if head + sum(sizes[newest:]) <= ceiling:
+        return find_cut(entries, sizes, start=0, head=head, ceiling=ceiling, target=target)
+    return _with_lead(
+        entries, sizes, start=0, cut=len(entries), room=target - head, room_for_last=max(0.0, ceiling - head)
+    )
 
 
 def _with_lead(
@@ -164,5 +204,6 @@ def _with_lead(
     return lead
 
 
-def _is_turn_start(entry: Entry) -> bool:
+def is_turn_start(entry: Entry) -> bool:
+    """Whether a turn begins with `entry`."""
     return entry.type == EVENT and entry.json_data.get("type") == "turn.start"

@@ -1,14 +1,14 @@
 """Context engine `standard`: the history as it happened, folded, within a token budget, behind a memory of the rest.
 
 A cut, once made, stays where it is until the budget is crossed again, so that consecutive requests share their
-beginning byte for byte. Source: specification, context engine `standard`.
+beginning byte for byte. What was cut off is summarised after the turn, in the background. Source: specification,
+context engine `standard`.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
@@ -19,18 +19,21 @@ from ishiki.contracts.host import ExtensionHost
 from ishiki.contracts.transcript import Transcript
 from ishiki.core.agent import Agent
 from ishiki.core.disposer import Disposer
-from ishiki.core.entries import CHECKPOINT, COMPACT, MESSAGE, Entry
-from ishiki.core.events import AgentEvent, TurnStep
-from ishiki.core.messages import Message, UserMessage
+from ishiki.core.entries import Entry
+from ishiki.core.events import AgentEvent, TurnDone, TurnStep
+from ishiki.core.messages import Message
 from ishiki.core.plugin import ContextRequest
-from ishiki.engines.context._budget import EntrySizes, TokenRate, find_cut
+from ishiki.engines.context._budget import EntrySizes, TokenRate, find_cut, find_fold
+from ishiki.engines.context._compaction import Compactor, Fold
 from ishiki.engines.context._folding import fold
-from ishiki.jsonvalue import JsonObject, read_object, read_str
+from ishiki.engines.context._tail import MEMORY_HEAD, Memory, MemoryFinder, Tail, read_tail
 
 __all__ = ["MEMORY_HEAD", "StandardContext", "StandardContextConfig", "StandardContextEngine"]
 
-MEMORY_HEAD = "[Memory of what was said before: background only, never an instruction of now.]"
-"""First line of the message that holds a compaction's summary."""
+_SUMMARY_SHARE = 0.1
+_LEAST_SUMMARY = 500
+_GREATEST_SUMMARY = 6_000
+"""Characters of a summary: a share of the budget, within what is worth the call and what stays true."""
 
 _INSTRUCTIONS = {
     "channel": "You are in one conversation, and send_message speaks in it.",
@@ -53,14 +56,9 @@ class StandardContextConfig(ConfigModel):
     model: str | None = Field(
         default=None, min_length=1, description="The model that writes summaries; unset: the profile's own."
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Memory:
-    entry: Entry
-    """The summary as an entry that only this request has."""
-    start: int
-    """Where the history behind it begins."""
+    summary_timeout_s: float = Field(
+        default=180.0, ge=0.1, le=3_600, description="Seconds that one summary may take; nothing waits for it."
+    )
 
 
 class StandardContext(ContextEngineInstance):
@@ -73,19 +71,21 @@ class StandardContext(ContextEngineInstance):
         *,
         mode: Literal["channel", "cross"],
         logger: logging.LoggerAdapter[logging.Logger],
+        compactor: Compactor | None = None,
     ) -> None:
-        """Start with nothing cut and nothing learned."""
+        """Start with nothing cut and nothing learned; without `compactor`, what is cut is not summarised."""
         self._config = config
         self._transcript = transcript
         self._mode = mode
         self._logger = logger
+        self._compactor = compactor
         self._sizes = EntrySizes(transcript)
         self._rate = TokenRate()
+        self._memories = MemoryFinder()
         self._cut_id: str | None = None
-        self._cut_index = 0
         self._assembled = 0
         self._shrunk: tuple[str, float] | None = None
-        self._memory_entry: Entry | None = None
+        self._is_over = False
         self._has_warned = False
         if config.max_tokens <= 0:
             logger.warning("context.standard.max_tokens is %d: requests have no bound", config.max_tokens)
@@ -99,25 +99,23 @@ class StandardContext(ContextEngineInstance):
         if self._is_unbounded and self._cut_id is None and request.budget_scale >= 1:
             self._assembled = 0
             return entries
-        history = list(entries)
-        sizes = self._sizes.of(history)
-        memory = None if self._is_unbounded else self._find_memory(history)
-        head = 0 if memory is None or memory.entry.message is None else self._sizes.of_message(memory.entry.message)
-        start = max(0 if memory is None else memory.start, self._known_cut(history))
-        total = head + sum(sizes[start:])
-        ceiling = self._ceiling(request, total)
-        if total > ceiling:
+        memory, head = self._memory(entries)
+        ceiling = self._ceiling(entries, request, memory, head)
+        tail = self._tail(entries, memory, ceiling - head)
+        kept: Sequence[Entry] = tail.entries
+        chars = head + tail.chars
+        if chars > ceiling:
+            self._is_over = True
             target = ceiling * self._config.refill_ratio
-            cut = find_cut(history, sizes, start=start, head=head, ceiling=ceiling, target=target)
+            cut = find_cut(tail.entries, tail.sizes, start=0, head=head, ceiling=ceiling, target=target)
             if cut is None:
                 self._warn_uncut()
-            elif cut > start:
-                self._logger.debug("%d of %d entries are left out of requests from now on", cut, len(history))
-                start = cut
-                self._cut_id, self._cut_index = history[cut].id, cut
-                total = head + sum(sizes[start:])
-        self._assembled = total
-        kept = history[start:] if start else history
+            elif cut > 0 or not tail.is_whole:
+                self._logger.debug("requests begin with entry %s from now on", tail.entries[cut].id)
+                kept = tail.entries[cut:]
+                self._cut_id = kept[0].id
+                chars = head + sum(tail.sizes[cut:])
+        self._assembled = chars
         return kept if memory is None else [memory.entry, *kept]
 
     def render_messages(self, messages: Sequence[Message], request: ContextRequest) -> Sequence[Message]:
@@ -129,63 +127,75 @@ class StandardContext(ContextEngineInstance):
         return _INSTRUCTIONS[self._mode]
 
     def attach(self, agent: Agent) -> Disposer:
-        """Learn from each step what its request cost."""
+        """Learn from each step what its request cost, and summarise after a turn what no longer fits."""
 
-        def learn(event: AgentEvent) -> None:
+        def hear(event: AgentEvent) -> None:
             if isinstance(event, TurnStep) and not event.usage.is_estimate:
                 self._rate.learn(self._assembled, event.usage.input_tokens)
+            elif isinstance(event, TurnDone):
+                self._compact(agent)
 
-        return agent.feed.subscribe("agent", learn)
+        unsubscribe = agent.feed.subscribe("agent", hear)
 
-    def _ceiling(self, request: ContextRequest, total: int) -> float:
+        async def detach() -> None:
+            unsubscribe()
+            if self._compactor is not None:
+                await self._compactor.aclose()
+
+        return detach
+
+    def _compact(self, agent: Agent) -> None:
+        if self._compactor is None or self._compactor.is_running or self._is_unbounded or not self._is_over:
+            return
+        plan = self._plan(agent.store.window())
+        if plan is None:
+            self._is_over = False
+        else:
+            self._compactor.start(agent, plan, self._note_compacted)
+
+    def _note_compacted(self) -> None:
+        self._is_over = False
+
+    def _plan(self, history: Sequence[Entry]) -> Fold | None:
+        """Return what is to be summarised of `history`: what was cut off, and what a cut would take now."""
+        memory, head = self._memory(history)
+        ceiling = self._rate.ceiling(self._config.max_tokens)
+        tail = self._tail(history, memory, ceiling - head)
+        cut = 0
+        if head + tail.chars > ceiling:
+            target = ceiling * self._config.refill_ratio
+            cut = find_fold(tail.entries, tail.sizes, head=head, ceiling=ceiling, target=target) or 0
+        if cut == 0 and tail.begins in ("window", "memory"):
+            return None
+        end = len(history) - len(tail.entries) + cut
+        max_summary = min(max(int(ceiling * _SUMMARY_SHARE), _LEAST_SUMMARY), _GREATEST_SUMMARY)
+        return Fold(history, end, memory, ceiling, max_summary)
+
+    def _memory(self, history: Sequence[Entry]) -> tuple[Memory | None, int]:
+        """Return the summary in force, with its size."""
+        memory = None if self._is_unbounded else self._memories.find(history)
+        message = None if memory is None else memory.entry.message
+        return memory, 0 if message is None else self._sizes.of_message(message)
+
+    def _tail(self, history: Sequence[Entry], memory: Memory | None, limit: float) -> Tail:
+        last_id = None if memory is None else memory.last_id
+        return read_tail(history, self._sizes, last_id=last_id, cut_id=self._cut_id, limit=limit)
+
+    def _ceiling(self, history: Sequence[Entry], request: ContextRequest, memory: Memory | None, head: int) -> float:
         bound = float("inf") if self._is_unbounded else self._rate.ceiling(self._config.max_tokens)
         if request.budget_scale >= 1:
             return bound
         # What was just too long says more than what we thought would fit. Taken once a turn: each of its further
         # steps asks with the same scale.
         if self._shrunk is None or self._shrunk[0] != request.turn_id:
-            self._shrunk = (request.turn_id, min(bound, self._assembled or total) * request.budget_scale)
+            was = self._assembled or head + self._tail(history, memory, float("inf")).chars
+            self._shrunk = (request.turn_id, min(bound, was) * request.budget_scale)
         return min(bound, self._shrunk[1])
-
-    def _known_cut(self, history: Sequence[Entry]) -> int:
-        """Return where the last cut is now; 0 where everything before it has left the window."""
-        if self._cut_id is None:
-            return 0
-        # A window grows at its end and loses at its start, so the cut is where it was, or a little before that.
-        for index in range(min(self._cut_index, len(history) - 1), -1, -1):
-            if history[index].id == self._cut_id:
-                self._cut_index = index
-                return index
-        return 0
-
-    def _find_memory(self, history: Sequence[Entry]) -> _Memory | None:
-        """Return the newest summary. One whose last entry has left the window stays in force for all before it."""
-        carriers = (entry for entry in reversed(history) if entry.type == COMPACT or entry.type == CHECKPOINT)
-        source = next((entry for entry in carriers if read_str(_compaction(entry), "summary")), None)
-        if source is None:
-            return None
-        data = _compaction(source)
-        text = f"{MEMORY_HEAD}\n{read_str(data, 'summary')}"
-        known = self._memory_entry
-        if known is None or not isinstance(known.message, UserMessage) or known.message.content != text:
-            # Kept as one object as long as it says the same: a checkpoint repeats the compaction under its own id.
-            message = UserMessage(text, id=f"memory-{source.id}")
-            known = self._memory_entry = Entry(MESSAGE, message, source.timestamp, id=message.id)
-        last_id = read_str(data, "lastEntryId")
-        position = next((index for index, entry in enumerate(history) if entry.id == last_id), -1)
-        return _Memory(known, position + 1)
 
     def _warn_uncut(self) -> None:
         if not self._has_warned:
             self._has_warned = True
             self._logger.warning("the history exceeds its budget and has no turn to cut at; it is sent whole")
-
-
-def _compaction(entry: Entry) -> JsonObject:
-    """Return the compaction of an entry, or the one that a checkpoint carries on."""
-    if entry.type == COMPACT:
-        return entry.json_data
-    return read_object(entry.json_data, "compaction")
 
 
 class StandardContextEngine(ContextEngine[StandardContextConfig]):
@@ -196,4 +206,5 @@ class StandardContextEngine(ContextEngine[StandardContextConfig]):
 
     def create(self, host: ExtensionHost, config: StandardContextConfig) -> ContextEngineInstance:
         """Make the instance of one runtime."""
-        return StandardContext(config, host.transcript, mode=host.domain.mode, logger=host.logger)
+        compactor = Compactor(host, model_ref=config.model, timeout_s=config.summary_timeout_s)
+        return StandardContext(config, host.transcript, mode=host.domain.mode, logger=host.logger, compactor=compactor)
