@@ -32,7 +32,7 @@ from ishiki.runtime.usage.meter import MeteredModel
 from ishiki.runtime.usage.tally import MAX_CHANNELS, OTHERS, DayUsage, Mark, Tally, read_day, usage_folder, write_day
 from ishiki.testing.clock import FakeClock
 from ishiki.testing.journal import Journal
-from ishiki.testing.openai_replies import Reply, call, cut, error, text, tool_calls
+from ishiki.testing.openai_replies import Reply, call, cut, error, tool_calls
 from ishiki.testing.openai_replies import Usage as Counted
 from ishiki.testing.openai_server import ChatRequest
 from ishiki.testing.scripted_model import ScriptedModel
@@ -79,11 +79,17 @@ async def test_every_call_of_every_turn_adds_up_exactly(tmp_path: Path) -> None:
     assert (usage.profile_id, usage.day, usage.total().tokens) == (PROFILE, DAY, 3437)
 
 
+def refuse(request: ChatRequest) -> Reply:
+    """Answer as a provider does that wants no more of this."""
+    return error(401)
+
+
 async def test_a_turn_that_fails_later_has_cost_what_its_steps_took(tmp_path: Path) -> None:
     """Our choice: the provider has been paid for them."""
     async with running(tmp_path) as bot:
         said, usage = at_cost(1000, 10, goes_on=True)
-        bot.server.enqueue(tool_calls([call("send_message", said)], usage=usage), error(400), error(400))
+        bot.server.responder = refuse
+        bot.server.enqueue(tool_calls([call("send_message", said)], usage=usage))
         bot.mention("hello")
         await bot.quiet()
         assert [end["type"] for end in bot.ends()] == ["turn.failed"]
@@ -93,7 +99,7 @@ async def test_a_turn_that_fails_later_has_cost_what_its_steps_took(tmp_path: Pa
 async def test_an_answer_without_usage_is_estimated_and_marked(tmp_path: Path) -> None:
     """Our choice: an estimate is better than nothing, and never passes for a count."""
     async with running(tmp_path) as bot:
-        bot.server.enqueue(text("private thoughts", usage="absent"))
+        bot.server.enqueue(tool_calls([call("finish", {})], usage="absent"))
         bot.mention("hello")
         await bot.quiet()
     found = kept(tmp_path)
