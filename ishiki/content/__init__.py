@@ -7,7 +7,7 @@ that what a user typed never becomes an element, an attribute, or a line of some
 * `names`, `lines`: display names, one line per fact, and `split_lines` as the way back
 * `mentions`: who is addressed, what is visible, one-line previews
 * `splitting`, `graphemes`, `markdown`: cutting and flattening what the model says
-* `typing_delay`, `think`: how long typing takes, and what is reasoning
+* `typing_delay`, `think`, `repetition`: how long typing takes, what is reasoning, and going round in circles
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from ishiki.content.markup import (
 )
 from ishiki.content.mentions import contains_keyword, is_at_all, is_at_self, plain_preview, visible_text
 from ishiki.content.names import MAX_NAME_CHARS, clean_name, line_id, line_name
+from ishiki.content.repetition import collapse_repetition
 from ishiki.content.splitting import shorten_markup, split_reply, split_text
 from ishiki.content.tags import TAGS, TagSpec
 from ishiki.content.think import strip_think
@@ -64,6 +65,7 @@ __all__ = [
     "Text",
     "TypingConfig",
     "clean_name",
+    "collapse_repetition",
     "contains_keyword",
     "element",
     "escape",

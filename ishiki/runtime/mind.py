@@ -13,7 +13,7 @@ from ishiki.core.agent import Agent
 from ishiki.core.disposer import Disposer
 from ishiki.core.entries import DELIVERY, Entry
 from ishiki.core.messages import CustomMessage, Message, ModelMessage
-from ishiki.core.plugin import AgentPlugin, ContextRequest, StepResult
+from ishiki.core.plugin import AgentPlugin, ContextRequest, StepOptions, StepResult
 from ishiki.core.tool import ToolSet
 from ishiki.errors import HookError
 from ishiki.profile import Profile
@@ -22,6 +22,7 @@ from ishiki.runtime.guards.channel import ChannelGuards
 from ishiki.runtime.hooks import call_hook
 from ishiki.runtime.host import RuntimeHost
 from ishiki.runtime.prompt import BASE_PROMPT
+from ishiki.runtime.reminder import Reminder
 from ishiki.runtime.toolset import ToolMerge
 from ishiki.tools import kernel_tools
 from ishiki.tools.deliveries import settle_entries
@@ -55,11 +56,14 @@ class Mind(AgentPlugin):
         self._parts = parts
         self._limit_s = parts.profile.config.limits.hook_s
         self._attached: list[tuple[str, Disposer | None]] = []
+        self._agent: Agent | None = None
         self._stop_rule = StopRule()
+        self._reminder = Reminder(parts.host.clock)
         self._kernel = kernel_tools(parts.host, parts.profile.config, guard=parts.guards)
 
     async def init(self, agent: Agent) -> None:
         """Attach the context engine, then the wakeup engine, so that no fact is stored unseen."""
+        self._agent = agent
         for owner, attach in (
             ("context engine", self._parts.context.attach),
             ("wakeup engine", self._parts.wakeup.attach),
@@ -126,9 +130,17 @@ class Mind(AgentPlugin):
         """Write what the context engine left as it was: one user message per fact."""
         return self._parts.host.transcript.project(message)
 
-    def on_step_finish(self, result: StepResult) -> bool | None:
-        """Apply the stop rule of the kernel's tools."""
-        return self._stop_rule.goes_on(result)
+    def prepare_step(self, options: StepOptions) -> StepOptions | None:
+        """Remind a model that has just called nothing."""
+        return self._reminder.prepare(options)
+
+    async def on_step_finish(self, result: StepResult) -> bool | None:
+        """Apply the stop rule of the kernel's tools; a step that called nothing is left to the reminder."""
+        decision = self._stop_rule.goes_on(result)
+        if self._agent is None:
+            return decision
+        reminded = await self._reminder.goes_on(result, self._agent)
+        return reminded if decision is None else decision
 
     def settle_turn(self, turn_id: str, entries: Sequence[Entry]) -> Sequence[Entry]:
         """Write down what an unfinished turn has said, so that the mind remembers it."""

@@ -257,6 +257,8 @@ async def running(
     *,
     services: ServiceRegistry | None = None,
     platform: FakePlatform | None = None,
+    models: str = _MODELS,
+    environment: Mapping[str, str] | None = None,
     **settings: JsonValue,
 ) -> AsyncGenerator[Bot]:
     """Run a bot over `folder`.
@@ -266,6 +268,8 @@ async def running(
         profiles: texts of profile.yaml by id, or of the one profile; "" leaves the files of an earlier run.
         services: with the built-in engines, and what the test adds.
         platform: where the mind speaks.
+        models: text of models.yaml; `{base_url}` stands for the server's.
+        environment: for `${{NAME}}` in it.
         settings: of the process, by their names in `.env`.
     """
     texts = {PROFILE: profiles or profile_text()} if isinstance(profiles, str) else profiles
@@ -275,12 +279,12 @@ async def running(
         if profiles or not file.exists():
             file.write_text(text, encoding="utf-8")
     async with OpenAIServer() as server:
-        models = folder / "profiles" / "models.yaml"
-        models.write_text(_MODELS.format(base_url=server.base_url), encoding="utf-8")
+        models_file = folder / "profiles" / "models.yaml"
+        models_file.write_text(models.format(base_url=server.base_url), encoding="utf-8")
         clock = WatchedClock()
         chat = platform or FakePlatform()
         # The gateway's limits are about a real network, so they are in real time.
-        gateway = Gateway.load(models, env={}, clock=SystemClock())
+        gateway = Gateway.load(models_file, env=environment or {}, clock=SystemClock())
         await gateway.warm_up()
         kit = RuntimeKit(
             settings=Settings.from_mapping({name: str(value) for name, value in settings.items()}),

@@ -64,3 +64,75 @@ def test_no_message_is_empty_or_longer_than_the_limit(texts: list[str], limit: i
         shown = visible_text(message)
         assert shown.strip()
         assert len(shown) <= limit or not shown.isascii()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"messages": ["hi", "there"]}', ["hi", "there"]),
+        ('{"messages": "hi"}', ["hi"]),
+        ('```json\n{"messages": ["hi"], "continue": false}\n```', ["hi"]),
+        ('{"name": "send_message", "arguments": {"messages": ["<think>x</think>hi"]}}', ["hi"]),
+        ('{"name": "send_message", "arguments": "{\\"messages\\": [\\"hi\\"]}"}', ["hi"]),
+        ('<tool_call>{"name": "send_message", "arguments": {"messages": ["hi"]}}</tool_call>', ["hi"]),
+        ('well <tool_call>{"name": "search", "arguments": {}}</tool_call>', ["well"]),
+        ('well <tool_call>{"name": "sea', ["well"]),
+        ("[{'type': 'text', 'text': 'a'}, {'type': 'text', 'text': 'b'}]", ["ab"]),
+        ('[{"type": "text", "text": "a"}]', ["a"]),
+        ('{"type": "text", "text": "a"}', ["a"]),
+    ],
+)
+def test_of_a_technical_form_the_words_are_said(text: str, said: list[str]) -> None:
+    """Design, section 2: a group never sees raw tool JSON; what it certainly says is said."""
+    speech = compose([text], is_raw=False, plain_text=False, max_chars=100)
+    assert speech.messages == said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "search", "arguments": {"q": "x"}}',
+        '{"name": "send_message", "arguments": {"text": "x"}}',
+        "<tool_call>search(x)</tool_call>",
+        '{"messages": 7}',
+        '{"messages": []}',
+    ],
+)
+def test_a_tool_call_as_text_without_words_is_reported(text: str) -> None:
+    """Design, section 2: a group never sees raw tool JSON; the model learns that it was not said."""
+    speech = compose([text], is_raw=False, plain_text=False, max_chars=100)
+    assert speech.messages == []
+    assert speech.dropped == ["message 1: a tool call written as text is not said; call the tool itself"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": 1}',
+        '{"name": "Rin", "age": 7}',
+        "{'messages': this is no JSON",
+        "[1, 2, 3]",
+        "[]",
+        "{}",
+        '[{"type": "image"}]',
+        'write {"messages": ["hi"]} there',
+        "[[[[" * 500,
+        "the tag is called tool_call",
+    ],
+)
+def test_whoever_talks_about_json_still_can(text: str) -> None:
+    """Our choice: only whole strings of exactly our forms are technical."""
+    assert compose([text], is_raw=False, plain_text=False, max_chars=5_000).messages == [text]
+
+
+def test_raw_text_may_have_any_form() -> None:
+    """Specification, send_message: `raw` is sent literally."""
+    text = '{"messages": ["hi"]}'
+    assert compose([text], is_raw=True, plain_text=False, max_chars=100).messages == [text]
+
+
+def test_a_sentence_over_and_over_is_said_once_and_reported() -> None:
+    """Design, section 2: a group never sees the same sentence over and over."""
+    speech = compose(["I like this song. " * 50], is_raw=False, plain_text=False, max_chars=1_000)
+    assert [message.strip() for message in speech.messages] == ["I like this song."]
+    assert speech.dropped == ["message 1: it repeated itself over and over, and was said once"]
