@@ -13,6 +13,7 @@ import anyio
 from ishiki.core.clock import Clock
 from ishiki.core.entries import STATE, Entry
 from ishiki.core.journal import Receipt
+from ishiki.core.store import newest_of
 from ishiki.jsonvalue import JsonObject
 
 __all__ = ["AgentState"]
@@ -22,8 +23,11 @@ class AgentState:
     """Read it with `get`; change it with `set` or `update`. Changes are taken one after another."""
 
     def __init__(self, entries: Sequence[Entry], submit: Callable[[Sequence[Entry]], Receipt], clock: Clock) -> None:
-        """Restore the newest state among `entries`; without one it is `{"version": 1}`. Write by `submit`."""
-        newest = next((entry for entry in reversed(entries) if entry.type == STATE), None)
+        """Restore the newest state in a store's window `entries`; without one it is `{"version": 1}`.
+
+        Changes are written by `submit`.
+        """
+        newest = newest_of(entries, STATE)
         self._value: JsonObject = {"version": 1} if newest is None else newest.json_data
         self._submit = submit
         self._clock = clock

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ishiki.core.entries import Entry, place_joined
 
-__all__ = ["EntryStore", "MemoryStore"]
+__all__ = ["EntryStore", "IndexedWindow", "MemoryStore", "newest_of"]
+
+
+@runtime_checkable
+class IndexedWindow(Protocol):
+    """A window that finds an entry without looking at the others: decoding thousands makes opening slow."""
+
+    def newest(self, kind: str) -> Entry | None:
+        """Return the newest entry of a type, or None."""
+        ...
+
+
+def newest_of(window: Sequence[Entry], kind: str) -> Entry | None:
+    """Return the newest entry of the type `kind` in a store's window, or None."""
+    if isinstance(window, IndexedWindow):
+        return window.newest(kind)
+    return next((entry for entry in reversed(window) if entry.type == kind), None)
 
 
 class EntryStore(Protocol):

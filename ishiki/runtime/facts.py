@@ -6,18 +6,21 @@ Bounded; restored from the newest checkpoint and from what follows it in the log
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TypeVar
 
 from ishiki.content import visible_text
-from ishiki.contracts.events import MESSAGE_CREATED, ChatEvent, MessageCreated, Quote, User
+from ishiki.contracts.events import MESSAGE_CREATED, ChannelRef, ChatEvent, MessageCreated, Quote, User
 from ishiki.core.entries import DELIVERY, Entry
 from ishiki.core.messages import CustomMessage
-from ishiki.jsonvalue import JsonObject, JsonValue, read_array, read_str
+from ishiki.jsonvalue import JsonObject, JsonValue, read_array, read_int, read_object, read_str
 
 __all__ = ["FactMemory"]
 
+K = TypeVar("K", bound=Hashable)
+
 _REMEMBERED = 2_000
-"""Keys of a channel that count for duplicates. Source: design, channel queue."""
+"""Keys of a runtime that count for duplicates. Source: design, channel queue; in cross mode its channels share them."""
 
 _SAID_STATES = frozenset({"sent", "unknown"})
 
@@ -31,18 +34,20 @@ class FactMemory:
 
     def __init__(self) -> None:
         """Remember nothing."""
-        self._heard: OrderedDict[str, str] = OrderedDict()
-        self._said: OrderedDict[str, str] = OrderedDict()
-        self._unconfirmed: OrderedDict[str, str] = OrderedDict()
+        self._heard: OrderedDict[str, None] = OrderedDict()
+        self._said: OrderedDict[tuple[str, str], None] = OrderedDict()
+        """Account and message id."""
+        self._unconfirmed: OrderedDict[tuple[ChannelRef, str], None] = OrderedDict()
+        """Channel and words."""
 
     def restore(self, checkpoint: JsonObject, entries: Sequence[Entry]) -> None:
         """Take over what a checkpoint holds, and then what the entries behind it tell."""
         for key in read_array(checkpoint, "recentIds"):
-            if isinstance(key, str):
-                _remember(self._heard, key, "")
+            if isinstance(key, str) and key:
+                _remember(self._heard, key)
         for sent in read_array(checkpoint, "sentIds"):
-            if isinstance(sent, Mapping):
-                _remember(self._said, read_str(sent, "id"), read_str(sent, "sid"))
+            if isinstance(sent, Mapping) and (message_id := read_str(sent, "id")):
+                _remember(self._said, (read_str(sent, "sid"), message_id))
         for entry in entries:
             self.note_entry(entry)
 
@@ -50,41 +55,44 @@ class FactMemory:
         """Learn from an entry of the log."""
         if entry.type == DELIVERY:
             data = entry.json_data
+            channel = _channel_of(data)
             if read_str(data, "state") == "unknown" and (words := _words(read_str(data, "content"))):
-                _remember(self._unconfirmed, words, "")
+                _remember(self._unconfirmed, (channel, words))
             if read_str(data, "state") in _SAID_STATES and (message_id := read_str(data, "id")):
-                _remember(self._said, message_id, read_str(data, "sid"))
+                _remember(self._said, (channel.sid, message_id))
             return
         message = entry.message
         if isinstance(message, CustomMessage) and message.type == MESSAGE_CREATED:
-            self.note(MessageCreated.from_data(message.data))
+            # Opening a channel reads a thousand of these: only what makes the key is looked at.
+            _remember(self._heard, _key_of_data(message.data), "")
 
     def note(self, event: ChatEvent) -> None:
         """Remember a fact."""
         key = _key(event)
         if key:
-            _remember(self._heard, key, "")
+            _remember(self._heard, key)
 
     def is_known(self, event: ChatEvent) -> bool:
         """Whether the same fact was heard before, or is the report of what this mind said itself.
 
         Without a usable id nothing is a duplicate.
         """
-        if isinstance(event, MessageCreated) and event.is_self and event.message_id in self._said:
+        is_own = isinstance(event, MessageCreated) and event.is_self
+        if is_own and (event.channel.sid, event.message_id) in self._said:
             return True
         key = _key(event)
         return bool(key) and key in self._heard
 
     def was_said(self, event: MessageCreated) -> bool:
         """Whether `event` is a message of this mind's own whose arrival was never confirmed, and so has no known id."""
-        return event.is_self and _words(event.content) in self._unconfirmed
+        return event.is_self and (event.channel, _words(event.content)) in self._unconfirmed
 
-    def find_quote(self, quote: Quote, self_id: str, window: Sequence[Entry]) -> Quote | None:
+    def find_quote(self, quote: Quote, event: MessageCreated, window: Sequence[Entry]) -> Quote | None:
         """Return the quoted message as the log has it, or None where the log has not.
 
         Args:
             quote: what is known of it: its id.
-            self_id: the account, whose own words count as its.
+            event: what quotes it. Ids are those of its account, whose own words count as that one's.
             window: the log's newest entries, in history order.
         """
         for entry in reversed(window):
@@ -92,19 +100,25 @@ class FactMemory:
             if isinstance(message, CustomMessage):
                 if message.type == MESSAGE_CREATED and read_str(message.data, "messageId") == quote.id:
                     found = MessageCreated.from_data(message.data)
-                    return Quote(quote.id, found.content, found.user)
+                    if found.channel == event.channel:
+                        return Quote(quote.id, found.content, found.user)
             elif entry.type == DELIVERY and read_str(entry.json_data, "id") == quote.id:
-                return Quote(quote.id, read_str(entry.json_data, "content"), User(self_id))
-        if quote.id in self._said:
-            return Quote(quote.id, "", User(self_id))
+                if _channel_of(entry.json_data) == event.channel:
+                    return Quote(quote.id, read_str(entry.json_data, "content"), User(event.self_id))
+        if (event.channel.sid, quote.id) in self._said:
+            return Quote(quote.id, "", User(event.self_id))
         return None
 
     def checkpoint(self) -> dict[str, JsonValue]:
         """Return the part of a checkpoint that restores this."""
         return {
             "recentIds": list(self._heard),
-            "sentIds": [{"id": message_id, "sid": sid} for message_id, sid in self._said.items()],
+            "sentIds": [{"id": message_id, "sid": sid} for sid, message_id in self._said],
         }
+
+
+def _channel_of(delivery: JsonObject) -> ChannelRef:
+    return ChannelRef(read_str(delivery, "sid"), read_str(delivery, "channelId"))
 
 
 def _words(content: str) -> str:
@@ -120,10 +134,17 @@ def _key(event: ChatEvent) -> str:
     return f"{event.channel}|{event.message_id}|recalled"
 
 
-def _remember(memory: OrderedDict[str, str], key: str, value: str) -> None:
-    if not key:
-        return
-    memory[key] = value
+def _key_of_data(data: JsonObject) -> str:
+    """Return the key of the message that `data` holds in the log's form."""
+    message_id = read_str(data, "messageId")
+    if not message_id:
+        return ""
+    channel = f"{read_str(data, 'platform')}:{read_str(data, 'selfId')}/{read_str(data, 'channelId')}"
+    return f"{channel}|{message_id}|{read_str(read_object(data, 'user'), 'id')}|{read_int(data, 'timestamp')}"
+
+
+def _remember(memory: OrderedDict[K, None], key: K) -> None:
+    memory[key] = None
     memory.move_to_end(key)
     while len(memory) > _REMEMBERED:
         memory.popitem(last=False)

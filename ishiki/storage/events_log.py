@@ -215,9 +215,9 @@ class EventLog(EntryStore):
 
     def _take_in_one(self, entry: Entry, line: EncodedLine, offset: int) -> None:
         if line.is_exact:
-            stored = StoredEntry(offset, entry.joins, entry)
+            stored = StoredEntry(offset, entry.type, entry.joins, entry)
         else:
-            stored = StoredEntry(offset, entry.joins, None, line.raw)
+            stored = StoredEntry(offset, entry.type, entry.joins, None, line.raw)
         closes = closing_key(entry) if entry.joins is None else None
         fell_out = self._window.add(stored, closes, is_compaction=entry.type == COMPACT)
         self._since_checkpoint += 1

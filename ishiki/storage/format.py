@@ -6,6 +6,7 @@ Pure: bytes in, values out. Knows no file and no order of lines.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -208,14 +209,22 @@ class StoredEntry:
     opening fast and the resident window small.
     """
 
-    __slots__ = ("_entry", "_raw", "_version", "joins", "offset")
+    __slots__ = ("_entry", "_raw", "_version", "joins", "kind", "offset")
 
     def __init__(
-        self, offset: int, joins: str | None, entry: Entry | None, raw: bytes = b"", version: int = VERSION
+        self,
+        offset: int,
+        kind: str,
+        joins: str | None,
+        entry: Entry | None,
+        raw: bytes = b"",
+        version: int = VERSION,
     ) -> None:
         """Keep `entry`, or the line `raw`, which `parse_entry` has checked, and the version of its file."""
         self.offset = offset
         """Where the line starts, in bytes from the start of the file."""
+        self.kind = sys.intern(kind)
+        """The entry's `type`, to be looked for without decoding."""
         self.joins = joins
         """The entry's own `joins`."""
         self._entry = entry

@@ -75,7 +75,7 @@ def _whole_turns(entries: Iterator[tuple[int, Entry]], start: int, block_lines: 
 def _entries_backwards(path: Path, fd: int, start: int, end: int, version: int) -> Iterator[tuple[int, Entry]]:
     for offset, raw in lines_backwards(fd, start, end):
         try:
-            yield offset, StoredEntry(offset, None, None, raw, version).entry
+            yield offset, StoredEntry(offset, "", None, None, raw, version).entry
         except ValueError as error:
             if raw.strip():
                 raise damaged_line(path, fd, offset, str(error)) from error

@@ -200,12 +200,12 @@ def _read_lines(path: Path, descriptor: int, head: _Head, end: int, window_entri
         joins = read_str(data, "joins") or None if "joins" in data else None
         if "turnId" in data and (key := batch_key(data)) is not None:
             lines.closes[offset] = key
-        kind = data["type"]
+        kind = str(data["type"])
         if kind == COMPACT:
             lines.compactions.add(offset)
         elif kind == CHECKPOINT and lines.checkpoint_index is None:
             lines.checkpoint_index = len(stored)
-        stored.append(StoredEntry(offset, joins, None, raw, head.version))
+        stored.append(StoredEntry(offset, kind, joins, None, raw, head.version))
         if len(stored) >= most or (lines.checkpoint_index is not None and len(stored) >= window_entries):
             break
     return lines

@@ -42,6 +42,10 @@ class WindowView(Sequence[Entry]):
     def __reversed__(self) -> Iterator[Entry]:
         return (stored.entry for stored in reversed(self._stored))
 
+    def newest(self, kind: str) -> Entry | None:
+        """Return the newest entry of a type; only that one is decoded."""
+        return next((stored.entry for stored in reversed(self._stored) if stored.kind == kind), None)
+
 
 class LiveWindow:
     """The newest lines of a log, at most `limit`.

@@ -136,7 +136,7 @@ def test_a_joined_entry_closes_no_batch() -> None:
     """Our choice: it moved behind a batch itself, so nothing can stand behind it."""
     window = LiveWindow(10)
     for offset, entry in enumerate([fact("1", "t/1"), fact("2", "t/0"), output("3", "t", 0)]):
-        window.add(StoredEntry(offset, entry.joins, entry), closing_key(entry))
+        window.add(StoredEntry(offset, entry.type, entry.joins, entry), closing_key(entry))
     assert [entry.id for entry in window.view()] == ["1", "3", "2"]
     assert batch_key({"type": "message", "turnId": "t", "step": 1, "joins": "t/0"}) is None
 
