@@ -108,6 +108,7 @@ from ishiki.core.tool import Tool, ToolContext, ToolInvocation, ToolSet
 from ishiki.errors import (
     ActivationError,
     AgentError,
+    AgentStoppedError,
     ConfigError,
     IshikiError,
     ModelError,
@@ -130,6 +131,7 @@ __all__ = [
     "AgentEvent",
     "AgentFeed",
     "AgentRuntime",
+    "AgentStoppedError",
     "AssistantMessage",
     "Attachment",
     "AttachmentItem",

@@ -21,6 +21,7 @@ EXPORTS = [
     "AgentEvent",
     "AgentFeed",
     "AgentRuntime",
+    "AgentStoppedError",
     "AssistantMessage",
     "Attachment",
     "AttachmentItem",
