@@ -14,6 +14,7 @@ from ishiki.cli.arguments import (
     ChatArguments,
     CheckArguments,
     DoctorArguments,
+    ReplayArguments,
     UsageArguments,
     VersionArguments,
     parse_arguments,
@@ -50,6 +51,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             from ishiki.cli.doctor import run_doctor
 
             return run_doctor(arguments, folder=Path.cwd(), environ=os.environ)
+        case ReplayArguments():
+            from ishiki.cli.replay import run_replay
+
+            return run_replay(arguments, folder=Path.cwd(), environ=os.environ)
         case UsageArguments():
             from ishiki.cli.usage import run_usage
 

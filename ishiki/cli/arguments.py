@@ -14,6 +14,7 @@ __all__ = [
     "ChatArguments",
     "CheckArguments",
     "DoctorArguments",
+    "ReplayArguments",
     "UsageArguments",
     "VersionArguments",
     "parse_arguments",
@@ -22,6 +23,7 @@ __all__ = [
 DEFAULT_ACCOUNT = 10001
 DEFAULT_USER = 42
 DEFAULT_NAME = "Rin"
+DEFAULT_SEED = 1
 DEFAULT_DAYS = 7
 MAX_DAYS = 366
 DEFAULT_TIMEOUT_S = 20.0
@@ -81,11 +83,35 @@ class UsageArguments:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplayArguments:
+    """What `replay` was asked for."""
+
+    log: Path
+    """The log."""
+    profile_ids: tuple[str, ...]
+    """The profiles whose engines hear it."""
+    profiles: Path | None = None
+    """The profiles folder; None: ISHIKI_PROFILES_DIR."""
+    svg: Path | None = None
+    """A file to draw a plot into."""
+    seed: int = DEFAULT_SEED
+    """Of the dice; the same for each profile."""
+    judge: float = 0.0
+    """The chance that a judge is taken to see in every message."""
+    own_turns: bool = False
+    """Whether the turns of the log count, instead of those that each profile would have had."""
+    quiet: bool = False
+    """Whether only the counts are printed."""
+
+
+@dataclass(frozen=True, slots=True)
 class VersionArguments:
     """`--version`."""
 
 
-Arguments: TypeAlias = ChatArguments | CheckArguments | DoctorArguments | UsageArguments | VersionArguments
+Arguments: TypeAlias = (
+    ChatArguments | CheckArguments | DoctorArguments | ReplayArguments | UsageArguments | VersionArguments
+)
 """One command with its arguments."""
 
 
@@ -114,10 +140,21 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
             return CheckArguments(profiles=found.profiles)
         case "doctor":
             return DoctorArguments(data=found.data, repair=found.repair)
+        case "replay":
+            return ReplayArguments(
+                log=found.log,
+                profile_ids=tuple(found.profile),
+                profiles=found.profiles,
+                svg=found.svg,
+                seed=found.seed,
+                judge=found.judge,
+                own_turns=found.own_turns,
+                quiet=found.quiet,
+            )
         case "usage":
             return UsageArguments(profile=found.profile, days=found.days, svg=found.svg, is_json=found.json)
         case _:
-            parser.error("which command? chat, check, doctor or usage; --help explains them")
+            parser.error("which command? chat, check, doctor, replay or usage; --help explains them")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -131,6 +168,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_chat(commands.add_parser("chat", help="talk to the running bot", allow_abbrev=False, description=_CHAT))
     _add_check(commands.add_parser("check", help="check the configuration", allow_abbrev=False, description=_CHECK))
     _add_doctor(commands.add_parser("doctor", help="check the data folder", allow_abbrev=False, description=_DOCTOR))
+    replay = commands.add_parser("replay", help="try a profile on a log", allow_abbrev=False, description=_REPLAY)
+    _add_replay(replay)
     _add_usage(commands.add_parser("usage", help="show what was used", allow_abbrev=False, description=_USAGE))
     return parser
 
@@ -147,6 +186,10 @@ _DOCTOR = (
     "Reads every log in the data folder and prints what is damaged, with line numbers. Ends with status 1 where "
     "something is. With --repair, and only while no bot runs, it mends what can be mended, and keeps beside each log "
     "what it removes from it."
+)
+_REPLAY = (
+    "Runs a log through the wakeup engines of profiles, without a model, and prints when each would have spoken and "
+    "why. Time passes as in the log, and a turn takes none. Engines of plugins are not there."
 )
 _USAGE = (
     "Prints the tokens that each channel of each profile has used, day by day, with the share of the input that the "
@@ -185,6 +228,31 @@ def _add_doctor(doctor: argparse.ArgumentParser) -> None:
     doctor.add_argument("--repair", action="store_true", help="mend what can be mended, keeping what is removed")
 
 
+def _add_replay(replay: argparse.ArgumentParser) -> None:
+    replay.add_argument("log", type=Path, metavar="EVENTS_JSONL", help="the log of a channel")
+    replay.add_argument(
+        "--profile", action="append", required=True, metavar="ID", help="a profile; give it again to compare several"
+    )
+    replay.add_argument(
+        "--profiles", type=Path, metavar="DIR", help="the profiles folder (default: ISHIKI_PROFILES_DIR, or profiles)"
+    )
+    replay.add_argument("--svg", type=Path, metavar="FILE", help="draw a plot into a file as well")
+    replay.add_argument(
+        "--seed", type=int, default=DEFAULT_SEED, metavar="N", help="of the dice (default: %(default)s)"
+    )
+    replay.add_argument(
+        "--judge",
+        type=_chance,
+        default=0.0,
+        metavar="CHANCE",
+        help="what the judge of jev is taken to answer, from 0 to 1; it is never asked (default: %(default)g)",
+    )
+    replay.add_argument(
+        "--own-turns", action="store_true", help="count the turns of the log, and not those that would have followed"
+    )
+    replay.add_argument("--quiet", action="store_true", help="print the counts only")
+
+
 def _add_usage(usage: argparse.ArgumentParser) -> None:
     usage.add_argument("--profile", metavar="ID", help="one profile (default: all)")
     usage.add_argument(
@@ -192,6 +260,16 @@ def _add_usage(usage: argparse.ArgumentParser) -> None:
     )
     usage.add_argument("--svg", type=Path, metavar="FILE", help="draw a plot into a file as well")
     usage.add_argument("--json", action="store_true", help="print JSON instead of a table, with every number whole")
+
+
+def _chance(text: str) -> float:
+    try:
+        chance = float(text)
+    except ValueError:
+        chance = math.nan
+    if not 0 <= chance <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no chance; write a number from 0 to 1")
+    return chance
 
 
 def _identity(text: str) -> int:

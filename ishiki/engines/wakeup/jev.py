@@ -31,7 +31,7 @@ from ishiki.engines.wakeup._judge_window import MAX_CHANNELS, ChannelWindow, Win
 from ishiki.engines.wakeup._rules import wake_reason
 from ishiki.errors import ActivationError
 
-__all__ = ["JevConfig", "JevEngine", "JevRules", "make_judge"]
+__all__ = ["Answers", "JevConfig", "JevEngine", "JevRules", "Judge", "JudgeCase", "make_judge"]
 
 KEY_VARIABLE = "TYPESAFE_API_KEY"
 """Where the key is looked for when the profile gives none. Source: specification."""
@@ -312,9 +312,13 @@ class _Jev:
         try:
             answers = await self._judge.ask(case)
         except JudgeError as error:
-            # One warning when it begins: a judge that is down would fill the log with one for every message.
-            log = self._host.logger.debug if self._is_failing else self._host.logger.warning
-            log("wakeup jev: the judge is unavailable: %s; only the rules wake meanwhile", error)
+            if self._is_failing:
+                # A judge that is down would fill the log with one warning for every message.
+                self._host.logger.debug("wakeup jev: the judge is still unavailable: %s", error)
+            else:
+                self._host.logger.warning(
+                    "wakeup jev: the judge is unavailable: %s; only the rules wake meanwhile", error
+                )
             self._is_failing = True
             return None
         if self._is_failing:
