@@ -2,56 +2,28 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from datetime import UTC
 from itertools import pairwise
 from typing import Literal
 
-import anyio
 import pytest
 
 from ishiki.config import validate_config
-from ishiki.contracts.events import (
-    ATTACHMENT,
-    MESSAGE_CREATED,
-    MESSAGE_DELETED,
-    Attachment,
-    AttachmentItem,
-    ChannelRef,
-    MessageCreated,
-    MessageDeleted,
-    User,
-)
 from ishiki.contracts.transcript import Transcript
-from ishiki.core.agent import Agent
-from ishiki.core.disposer import DisposerStack
-from ishiki.core.entries import CHECKPOINT, COMPACT, EVENT, MESSAGE, Entry
+from ishiki.core.entries import CHECKPOINT, COMPACT, Entry
 from ishiki.core.messages import (
     AssistantMessage,
-    CustomMessage,
-    Message,
-    ModelMessage,
-    SystemMessage,
     TextPart,
     Usage,
     UserMessage,
-    message_to_json,
 )
-from ishiki.core.model import ModelRequest
-from ishiki.core.plugin import AgentPlugin, ContextRequest, StepResult
-from ishiki.core.signal import CancelSignal
-from ishiki.core.store import MemoryStore
-from ishiki.core.tool import ToolSet
-from ishiki.engines.context.standard import MEMORY_HEAD, StandardContext, StandardContextConfig
+from ishiki.engines.context._tail import MEMORY_HEAD
+from ishiki.engines.context.standard import StandardContext, StandardContextConfig, StandardContextEngine
 from ishiki.errors import ConfigError, ModelError
 from ishiki.testing.scripted_model import ScriptedModel, call, text
-from ishiki.tools.finish import finish_tool
-from ishiki.tools.stop_rule import goes_on
 
-LOGGER = logging.LoggerAdapter(logging.getLogger("test"), {})
-CHANNEL = ChannelRef("onebot:1", "group:5")
+from .kit import LOGGER, chatter, entries, is_prefix, minding, picture, recalled, request, said, turn
 
 
 def engine(
@@ -61,39 +33,6 @@ def engine(
     transcript = Transcript(UTC, shows_channel=mode == "cross")
     config = StandardContextConfig(max_tokens=max_tokens, refill_ratio=refill_ratio)
     return StandardContext(config, transcript, mode=mode, logger=LOGGER)
-
-
-def said(number: int, content: str = "hi", *, user: str = "42", channel_id: str = "group:5") -> CustomMessage:
-    """Return the fact that somebody spoke."""
-    event = MessageCreated(0, "onebot", "1", channel_id, str(number), content, False, User(user, f"n{user}"))
-    return CustomMessage(MESSAGE_CREATED, event.to_data())
-
-
-def recalled(number: int) -> CustomMessage:
-    """Return the fact that a message of 42 was recalled by 43."""
-    event = MessageDeleted(0, "onebot", "1", "group:5", str(number), "42", "43")
-    return CustomMessage(MESSAGE_DELETED, event.to_data())
-
-
-def picture(number: int) -> CustomMessage:
-    """Return the attachment of a message with a picture."""
-    item = AttachmentItem(f"asset://{number:032x}", "image/png")
-    return CustomMessage(ATTACHMENT, Attachment("platform", [item], channel=CHANNEL, message_id=str(number)).to_data())
-
-
-def entries(*messages: Message) -> list[Entry]:
-    """Return messages as entries."""
-    return [Entry(MESSAGE, message, 0) for message in messages]
-
-
-def turn(*messages: Message) -> list[Entry]:
-    """Return a whole turn as entries."""
-    return [Entry(EVENT, {"type": "turn.start"}, 0), *entries(*messages), Entry(EVENT, {"type": "turn.done"}, 0)]
-
-
-def request(turn_id: str = "t", *, budget_scale: float = 1.0) -> ContextRequest:
-    """Return what a step asks the engine with."""
-    return ContextRequest(turn_id, CancelSignal(), budget_scale)
 
 
 def contents(context: StandardContext, history: Sequence[Entry], *, budget_scale: float = 1.0) -> list[str]:
@@ -109,6 +48,11 @@ def contents(context: StandardContext, history: Sequence[Entry], *, budget_scale
 def reply(content: str = "ok") -> AssistantMessage:
     """Return what the mind wrote."""
     return AssistantMessage([TextPart(content)])
+
+
+def no_summary(ref: str | None) -> ScriptedModel:
+    """Return a model that never has a summary."""
+    return ScriptedModel([], responder=lambda _: text(""))
 
 
 def test_runs_of_facts_fold_and_anything_else_ends_a_run() -> None:
@@ -216,78 +160,13 @@ def test_a_wrong_setting_is_an_error(block: dict[str, float | str]) -> None:
         validate_config(StandardContextConfig, block)
 
 
-class Runtime(AgentPlugin):
-    """The engine as the runtime plugs it in, with `finish` to end turns."""
-
-    def __init__(self, context: StandardContext, transcript: Transcript) -> None:
-        self.context = context
-        self.transcript = transcript
-        self.disposers = DisposerStack()
-
-    def init(self, agent: Agent) -> None:
-        self.disposers.push(self.context.attach(agent))
-
-    def extend_tools(self, turn_id: str) -> ToolSet:
-        return {"finish": finish_tool()}
-
-    def transform_entries(self, entries: Sequence[Entry], request: ContextRequest) -> Sequence[Entry]:
-        return self.context.prepare_entries(entries, request)
-
-    def transform_messages(self, messages: Sequence[Message], request: ContextRequest) -> Sequence[Message]:
-        return self.context.render_messages(messages, request)
-
-    def to_model_messages(self, message: CustomMessage) -> Sequence[ModelMessage] | None:
-        return self.transcript.project(message)
-
-    def on_step_finish(self, result: StepResult) -> bool | None:
-        return goes_on(result)
-
-
-@asynccontextmanager
-async def running(model: ScriptedModel, context: StandardContext) -> AsyncGenerator[Agent]:
-    """Serve an agent with the engine."""
-    plugin = Runtime(context, Transcript(UTC))
-    agent = Agent("test", model=model, store=MemoryStore(), plugins=[plugin])
-    async with anyio.create_task_group() as group:
-        await group.start(agent.serve)
-        yield agent
-        await agent.stop()
-
-
-def wire(message: ModelMessage) -> object:
-    """Return what of a message goes over the wire."""
-    return [message.role, message_to_json(message)["content"]]
-
-
-def is_prefix(before: ModelRequest, after: ModelRequest) -> bool:
-    """Whether `after` begins with the bytes of `before`; its last run of lines may have grown at its end."""
-    if (before.instructions, before.tools) != (after.instructions, after.tools):
-        return False
-    if len(before.messages) > len(after.messages):
-        return False
-    *all_but_last, last = before.messages
-    same = [wire(message) for message in all_but_last] == [wire(m) for m in after.messages[: len(all_but_last)]]
-    continued = after.messages[len(all_but_last)]
-    if not isinstance(last, UserMessage | SystemMessage) or not isinstance(continued, UserMessage | SystemMessage):
-        return same and wire(last) == wire(continued)
-    return same and str(continued.content).startswith(str(last.content))
-
-
-def chatter(number: int) -> list[Message]:
-    """Return what happens in a group between two turns."""
-    base = number * 10
-    facts: list[Message] = [said(base + i, "words " * 5, user=str(40 + (base + i) % 7)) for i in range(8)]
-    if number % 2:
-        facts += [said(base + 8, '<img src="asset://x"/>'), picture(base + 8)]
-    if number % 3 == 0:
-        facts.append(recalled(base - 7))
-    return facts
-
-
 async def test_consecutive_requests_share_their_beginning_with_recalls_and_pictures_in_the_group() -> None:
     """Design, budgets, prefix."""
     model = ScriptedModel([], responder=lambda _: call("finish", {}))
-    async with running(model, engine()) as agent:
+    async with minding(
+        StandardContextEngine(), StandardContextConfig(max_tokens=32_000), model, find_model=no_summary
+    ) as mind:
+        agent = mind.agent
         for number in range(20):
             for fact in chatter(number):
                 agent.send(fact, trigger=False)
@@ -303,7 +182,10 @@ async def test_cuts_are_seldom_and_requests_between_them_share_their_beginning()
     # The provider's usage is an estimate here, so that the budget stays what it is.
     finish = call("finish", {}, usage=Usage(100, 1, is_estimate=True))
     model = ScriptedModel([], responder=lambda _: finish)
-    async with running(model, engine(16_000)) as agent:
+    async with minding(
+        StandardContextEngine(), StandardContextConfig(max_tokens=16_000), model, find_model=no_summary
+    ) as mind:
+        agent = mind.agent
         for number in range(80):
             for fact in chatter(number):
                 agent.send(fact, trigger=False)
@@ -319,7 +201,10 @@ async def test_cuts_are_seldom_and_requests_between_them_share_their_beginning()
 async def test_facts_after_an_answer_are_a_message_of_their_own() -> None:
     """Specification, context `standard`: a run is cut by traces."""
     model = ScriptedModel([call("finish", {}), call("finish", {})])
-    async with running(model, engine()) as agent:
+    async with minding(
+        StandardContextEngine(), StandardContextConfig(max_tokens=32_000), model, find_model=no_summary
+    ) as mind:
+        agent = mind.agent
         for number in (1, 2):
             agent.send(said(number), trigger=False)
             agent.continue_()
@@ -331,8 +216,10 @@ async def test_what_requests_really_cost_widens_or_narrows_the_budget() -> None:
     """Specification, context `standard`: learned from usage.inputTokens of each step."""
     costs = iter([1_000, 1_400, 1_400])
     model = ScriptedModel([], responder=lambda _: call("finish", {}, usage=Usage(next(costs), 1)))
-    context = engine(1_000)
-    async with running(model, context) as agent:
+    async with minding(
+        StandardContextEngine(), StandardContextConfig(max_tokens=1_000), model, find_model=no_summary
+    ) as mind:
+        agent = mind.agent
         for size in (100, 900, 100):
             agent.send(said(size, "x" * size), trigger=False)
             agent.continue_()
@@ -347,7 +234,10 @@ async def test_a_model_with_a_smaller_window_gets_half_and_answers() -> None:
     """Design, section 2: halved and retried once."""
     too_long = ModelError("too long", kind="context_length", retryable=False)
     model = ScriptedModel([call("finish", {}), call("finish", {}), too_long, text("ok")])
-    async with running(model, engine()) as agent:
+    async with minding(
+        StandardContextEngine(), StandardContextConfig(max_tokens=32_000), model, find_model=no_summary
+    ) as mind:
+        agent = mind.agent
         for number in range(3):
             agent.send(said(number, "x" * 1_000), trigger=False)
             agent.continue_()
