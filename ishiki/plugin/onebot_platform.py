@@ -264,7 +264,9 @@ class OneBotPlatform:
         return data
 
     def _self_id(self, account: str | None) -> str:
-        return self_id_of(account or self._account)
+        self_id = self_id_of(account or self._account)
+        # In cross mode a mind may have no account of its own but every account; then one that is there will do.
+        return min(self._accounts.online, default=self_id) if self_id == "*" else self_id
 
     def _target(self, params: JsonObject, account: str | None) -> ChannelRef | None:
         group_id, user_id = read_id(params, "group_id"), read_id(params, "user_id")

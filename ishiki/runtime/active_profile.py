@@ -90,9 +90,6 @@ def activate(
     missing = blocks.missing_error(profile)
     if missing is not None:
         raise missing
-    if profile.config.mode == "cross":
-        problem = "cross mode is not there in this version; write 'channel', or give each group a profile"
-        raise profile.error(problem, ("mode",), code="mode_unsupported")
     _check_model(profile, gateway)
     # Missing ones have been reported above, so every look-up finds its provider.
     names = {family: engine_service(family, profile.engine(family)) for family in ENGINE_FAMILIES}

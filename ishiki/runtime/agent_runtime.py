@@ -24,20 +24,23 @@ from ishiki.contracts.events import (
     MESSAGE_DELETED,
     Attachment,
     AttachmentItem,
+    ChannelRef,
     ChatEvent,
     MessageCreated,
 )
 from ishiki.contracts.extension import ExtensionInstance
-from ishiki.contracts.host import ChannelDomain, Domain
+from ishiki.contracts.host import Domain
 from ishiki.contracts.resources import ResourceCenter
 from ishiki.contracts.transcript import Transcript
 from ishiki.core.agent import Agent
 from ishiki.core.disposer import Disposer
-from ishiki.core.entries import CHECKPOINT, COMPACT, EVENT, Entry
+from ishiki.core.entries import CHECKPOINT, COMPACT, Entry
 from ishiki.core.events import AgentEvent, TurnAborted, TurnDone, TurnFailed
 from ishiki.core.inbox import PROMPT_SEPARATOR
 from ishiki.core.journal import Receipt
 from ishiki.core.messages import CustomMessage
+from ishiki.core.store import newest_of
+from ishiki.core.tool import Tool
 from ishiki.core.turn import TurnLimits
 from ishiki.errors import AgentStoppedError, HookError, StorageError
 from ishiki.jsonvalue import JsonObject, JsonValue, read_object
@@ -45,22 +48,24 @@ from ishiki.profile import BlockConfig
 from ishiki.resources.capture import AssetRegistry
 from ishiki.resources.center import SchemeRouter
 from ishiki.runtime.active_profile import ActiveProfile
+from ishiki.runtime.address import MAIN, account_of, claimed_accounts, domain_of, name_of
 from ishiki.runtime.backfill import Backfill
 from ishiki.runtime.facts import FactMemory
 from ishiki.runtime.guards.channel import ChannelGuards, GuardParts
 from ishiki.runtime.hooks import call_hook
 from ishiki.runtime.host import BoundLogger, RuntimeHost, TaskOwner
-from ishiki.runtime.kit import RuntimeKit
+from ishiki.runtime.kit import RuntimeKit, SupervisorParts
 from ishiki.runtime.mind import Mind, MindParts
 from ishiki.runtime.paths import LOG_NAME
 from ishiki.runtime.prompt import CONTINUE
 from ishiki.runtime.reach import hold_while_unreachable
+from ishiki.runtime.restoring import settle_crash, since_checkpoint
 from ishiki.runtime.schedule import RuntimeScheduler
-from ishiki.runtime.usage.books import UsageBooks
 from ishiki.runtime.usage.meter import RuntimeMeter
+from ishiki.runtime.waits import Waits
 from ishiki.runtime.zone import find_zone
 from ishiki.storage import EventLog
-from ishiki.tools.deliveries import settle_entries
+from ishiki.tools.wait import WAIT, wait_tool
 
 __all__ = ["ChannelRuntime"]
 
@@ -88,6 +93,7 @@ class _Open:
     transcript: Transcript
     backfill: Backfill
     guards: ChannelGuards
+    waits: Waits
 
 
 @dataclass(slots=True, eq=False)
@@ -100,25 +106,36 @@ class _Contributor:
 
 
 class ChannelRuntime:
-    """Implements `AgentRuntime` for one channel.
+    """Implements `AgentRuntime` for one channel, or in cross mode for all channels of a profile.
 
     Attributes:
-        id: `<profile>/<sid>/<channel>`.
+        id: `<profile>/<sid>/<channel>`, or `<profile>/main`.
+        address: where it lives; `MAIN` in cross mode.
         used_at: when it last took a fact, by the monotonic clock.
         owed_wake: after it has closed, the wake that it could not serve any more: its prompt, or None without one.
     """
 
     def __init__(
-        self, active: ActiveProfile, domain: ChannelDomain, home: Path, kit: RuntimeKit, books: UsageBooks
+        self,
+        active: ActiveProfile,
+        address: ChannelRef,
+        home: Path,
+        kit: RuntimeKit,
+        parts: SupervisorParts,
+        *,
+        owed: tuple[str | None] | None = None,
     ) -> None:
-        """Describe a runtime; `serve` builds it."""
-        self.id = f"{active.id}/{domain.channel}"
+        """Describe a runtime; `serve` builds it. `owed` is the `owed_wake` of the one that it replaces."""
+        self.id = f"{active.id}/{name_of(address)}"
+        self.address = address
         self.active = active
         self.home = home
         self.used_at = kit.clock.monotonic()
-        self._domain = domain
+        self._domain = domain_of(active.profile, address)
+        self._accounts = set(claimed_accounts(active.profile, address))
         self._kit = kit
-        self._books = books
+        self._parts = parts
+        self._inherited = owed
         self._open: _Open | None = None
         self._facts = FactMemory()
         self._assets = AssetRegistry(home / "resources" / "assets")
@@ -220,8 +237,20 @@ class ChannelRuntime:
         """Return `event` with the quoted message as the log has it, or None where the log has not."""
         if event.quote is None:
             return event
-        found = self._facts.find_quote(event.quote, event.self_id, self._opened().store.window())
+        found = self._facts.find_quote(event.quote, event, self._opened().store.window())
         return None if found is None else replace(event, quote=found)
+
+    def may_have_missed(self, event: ChatEvent) -> bool:
+        """Whether something may have been said before `event` while the account was away."""
+        return self._opened().backfill.is_due(event)
+
+    def can_take_at_once(self, event: ChatEvent) -> bool:
+        """Whether nothing has to be waited for before `event` can be submitted: no fetch, no file of its media."""
+        if self.may_have_missed(event):
+            return False
+        if not isinstance(event, MessageCreated):
+            return True
+        return "src=" not in event.content and (event.quote is None or bool(event.quote.content))
 
     async def missed_before(self, event: ChatEvent) -> Sequence[MessageCreated]:
         """Return what was said before `event` while the account was away, once after each connection."""
@@ -234,20 +263,30 @@ class ChannelRuntime:
             event: the fact.
             is_late: True: nothing may wake on it, however young it is.
         """
-        opened = self._opened()
-        now = self._kit.clock.now_ms()
-        self.used_at = self._kit.clock.monotonic()
         attachment: Attachment | None = None
         if isinstance(event, MessageCreated):
-            content, items = await self._capture(event, now)
+            content, items = await self._capture(event, self._kit.clock.now_ms())
             if items:
                 event = replace(event, content=content)
                 attachment = Attachment("platform", items, channel=event.channel, message_id=event.message_id)
+        return self.take_at_once(event, attachment, is_late=is_late)
+
+    def take_at_once(self, event: ChatEvent, attachment: Attachment | None = None, *, is_late: bool = False) -> Receipt:
+        """Do as `take`, for an event whose media are captured, or for which `can_take_at_once` holds.
+
+        Args:
+            event: the fact.
+            attachment: its media, stored right behind it.
+            is_late: see `take`.
+        """
+        opened = self._opened()
+        self.used_at = self._kit.clock.monotonic()
         kind = MESSAGE_CREATED if isinstance(event, MessageCreated) else MESSAGE_DELETED
         messages = [CustomMessage(kind, event.to_data(), timestamp=event.timestamp)]
         if attachment is not None:
             messages.append(CustomMessage(ATTACHMENT, attachment.to_data(), timestamp=event.timestamp))
         self._facts.note(event)
+        self._accounts.add(event.channel.sid)
         wakes_nobody = is_late or opened.guards.wakes_nobody(event)
 
         def is_stale() -> bool:
@@ -325,8 +364,7 @@ class ChannelRuntime:
         return author in self._kit.claimed_accounts or self._kit.is_own_account(author)
 
     async def _build(self, group: TaskGroup) -> None:
-        profile, channel, kit = self.active.profile, self._domain.channel, self._kit
-        config = profile.config
+        address, config, kit = self.address, self.active.profile.config, self._kit
         try:
             await anyio.Path(self.home).mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -334,27 +372,29 @@ class ChannelRuntime:
             raise StorageError(problem, path=self.home, code="storage_unwritable") from error
         store = await EventLog.open(
             self.home / LOG_NAME,
-            sid=channel.sid,
-            channel_id=channel.channel_id,
+            sid=address.sid,
+            channel_id=address.channel_id,
             window_entries=config.limits.window_entries,
             files=kit.log_files,
         )
         try:
-            await _settle_crash(store, kit.clock.now_ms())
+            await settle_crash(store, kit.clock.now_ms(), shows_target=address == MAIN)
             zone = find_zone(config.timezone, kit.settings.timezone)
-            usage = await self._books.open(self.active.id, zone)
-            meter = RuntimeMeter(usage, channel, store.window())
+            usage = await self._parts.books.open(self.active.id, zone)
+            meter = RuntimeMeter(usage, name_of(address), store.window())
             guards = ChannelGuards(
-                GuardParts(config.guards, channel, usage, kit.clock, self._stale_after_ms, self._is_own)
+                GuardParts(config.guards, address, usage, kit.clock, self._stale_after_ms, self._is_own)
             )
+            waits = Waits(kit.clock, partial(self._parts.agenda.put, self.active.id, address))
             host = self._create_host(zone, TaskOwner(group, self.id), meter)
             checkpoint: JsonObject = {} if store.last_checkpoint is None else store.last_checkpoint.json_data
-            since_checkpoint = _since_checkpoint(store)
-            self._facts.restore(checkpoint, since_checkpoint)
-            guards.restore(read_object(checkpoint, "guards"), since_checkpoint)
+            recent = since_checkpoint(store)
+            self._facts.restore(checkpoint, recent)
+            guards.restore(read_object(checkpoint, "guards"), recent)
+            waits.restore(checkpoint, recent)
             host.transcript.restore_names(read_object(checkpoint, "names"))
             await self._create_extensions(host)
-            agent = await self._create_agent(store, host, meter, guards)
+            agent = await self._create_agent(store, host, meter, guards, wait_tool(waits, zone))
             state = read_object(checkpoint, "state")
             if state and agent.state.get() == {"version": 1}:
                 agent.state.restore(state)
@@ -364,12 +404,15 @@ class ChannelRuntime:
                 await store.aclose()
             raise
         backfill = Backfill(host.platform, self._facts, limit_s=config.limits.fetch_s)
-        self._open = _Open(store, agent, host, host.tasks, host.transcript, backfill, guards)
+        self._open = _Open(store, agent, host, host.tasks, host.transcript, backfill, guards, waits)
         meter.attach(agent)
-        hold_while_unreachable(agent, host.platform, host.tasks)
+        hold_while_unreachable(agent, host.platform, host.tasks, lambda: self._accounts)
         guards.attach(agent, host.tasks)
         await group.start(agent.serve)
         await self._attach_extensions()
+        await waits.attach(agent, host.tasks, None if self._inherited is None else self._inherited[0])
+        if self._inherited is not None:
+            agent.continue_(self._inherited[0])
 
     def _create_host(self, zone: ZoneInfo, tasks: TaskOwner, meter: RuntimeMeter) -> RuntimeHost:
         profile, kit = self.active.profile, self._kit
@@ -382,12 +425,13 @@ class ChannelRuntime:
             home=self.home,
             logger=BoundLogger(logging.getLogger("ishiki.runtime"), {"runtime": self.id}),
             resources=SchemeRouter(),
-            platform=kit.platform_for(self._domain.channel.sid, config.limits),
+            platform=kit.platform_for(account_of(profile, self.address), config.limits),
             clock=kit.clock,
             random=kit.random,
             scheduler=RuntimeScheduler(kit.clock, zone, tasks.spawn),
             transcript=Transcript(
                 zone,
+                shows_channel=self.address == MAIN,
                 max_message_chars=config.guards.max_message_chars,
                 capacity=config.limits.window_entries,
             ),
@@ -405,14 +449,16 @@ class ChannelRuntime:
                 self._contributors.append(_Contributor(extension.name, instance))
 
     async def _create_agent(
-        self, store: EventLog, host: RuntimeHost, meter: RuntimeMeter, guards: ChannelGuards
+        self, store: EventLog, host: RuntimeHost, meter: RuntimeMeter, guards: ChannelGuards, wait: Tool
     ) -> Agent:
         active, limits = self.active, self.active.profile.config.limits
         context = await self._create_engine("context", active.context.create, host)
         wakeup = await self._create_engine("wakeup", active.wakeup.create, host)
         toolcall = await self._create_engine("toolcall", active.toolcall.create, host)
         extensions = [(one.name, one.instance) for one in self._contributors]
-        parts = MindParts(active.profile, host, context, wakeup, self._facts, guards, extensions)
+        parts = MindParts(
+            active.profile, host, context, wakeup, self._facts, guards, extensions, {WAIT: wait}, self._may_speak_in
+        )
         return Agent(
             self.id,
             model=active.find_model(self._kit.gateway, None),
@@ -429,6 +475,9 @@ class ChannelRuntime:
             clock=self._kit.clock,
             wrap=lambda model: toolcall.wrap(meter.metered(model)),
         )
+
+    def _may_speak_in(self, channel: ChannelRef) -> bool:
+        return self._parts.owner_of(channel) == self.active.id
 
     async def _create_engine(
         self, family: EngineFamily, create: Callable[[RuntimeHost, BlockConfig], T | Awaitable[T]], host: RuntimeHost
@@ -457,7 +506,7 @@ class ChannelRuntime:
         data: dict[str, JsonValue] = {
             "state": opened.agent.state.get(),
             "compaction": _compaction(opened.store),
-            "waits": [],
+            "waits": opened.waits.checkpoint(),
             "guards": opened.guards.checkpoint(),
             "names": opened.transcript.names(),
             **self._facts.checkpoint(),
@@ -477,6 +526,8 @@ class ChannelRuntime:
         if opened.store.entries_since_checkpoint > 0:
             with anyio.move_on_after(_CLOSE_LIMIT_S):
                 await opened.agent.record(self._checkpoint_entry(opened))
+        with anyio.move_on_after(_CLOSE_LIMIT_S):
+            await opened.waits.settle()
         with anyio.move_on_after(2 * _CLOSE_LIMIT_S):
             await opened.agent.stop(_CLOSING)
         await self._stop_extensions()
@@ -523,36 +574,10 @@ class ChannelRuntime:
                     logger.warning("%s: %s", self.id, error, exc_info=error.__cause__)
 
 
-def _since_checkpoint(store: EventLog) -> list[Entry]:
-    """Return what the log holds behind its newest checkpoint, oldest first."""
-    window = store.window()
-    newest = store.last_checkpoint
-    position = next((i for i in range(len(window) - 1, -1, -1) if newest is not None and window[i].id == newest.id), -1)
-    if position >= 0:
-        return list(window[position + 1 :])
-    return [*store.take_replay(), *window]
-
-
 def _compaction(store: EventLog) -> JsonObject | None:
     """Return the newest compaction's data: in the window, or what an older checkpoint carries on."""
-    newest = next((entry for entry in reversed(store.window()) if entry.type == COMPACT), None)
+    newest = newest_of(store.window(), COMPACT)
     if newest is not None:
         return newest.json_data
     carried = None if store.last_checkpoint is None else store.last_checkpoint.json_data.get("compaction")
     return carried if isinstance(carried, Mapping) else None
-
-
-async def _settle_crash(store: EventLog, now_ms: int) -> None:
-    """Write down how the turn ended that was running when the process died, with what it had said."""
-    window = store.window()
-    turn_id: str | None = None
-    for entry in reversed(window):
-        if entry.type == EVENT and entry.turn_id is not None:
-            turn_id = entry.turn_id if entry.json_data.get("type") == "turn.start" else None
-            break
-    if turn_id is None:
-        return
-    ended = Entry(
-        EVENT, {"type": "turn.aborted", "turnId": turn_id, "reason": "the process ended"}, now_ms, turn_id=turn_id
-    )
-    await store.append(*settle_entries(turn_id, window, now_ms), ended)

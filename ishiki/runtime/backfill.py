@@ -7,11 +7,12 @@ Source: design, backfill.
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Sequence
 
 import anyio
 
-from ishiki.contracts.events import ChatEvent, MessageCreated
+from ishiki.contracts.events import ChannelRef, ChatEvent, MessageCreated
 from ishiki.contracts.platform import Platform
 from ishiki.runtime.facts import FactMemory
 
@@ -23,22 +24,32 @@ _COUNT = 50
 """Messages asked for: some minutes of a busy group, a day of a quiet one. Ends give no more than that at once."""
 
 
+_MAX_CHANNELS = 2_000
+"""Channels of one runtime that are remembered; one that is forgotten is asked for once more."""
+
+
 class Backfill:
-    """Remembers for which connection a channel has been filled up."""
+    """Remembers for which connection each channel has been filled up."""
 
     def __init__(self, platform: Platform, facts: FactMemory, *, limit_s: float) -> None:
         """Ask `platform`, at most `limit_s` seconds; leave out what `facts` knows."""
         self._platform = platform
         self._facts = facts
         self._limit_s = limit_s
-        self._filled_for = 0
+        self._filled_for: OrderedDict[ChannelRef, int] = OrderedDict()
+
+    def is_due(self, event: ChatEvent) -> bool:
+        """Whether an end has connected since it was last asked for."""
+        return self._platform.connection_count(event.channel.sid) != self._filled_for.get(event.channel, 0)
 
     async def missed_before(self, event: ChatEvent) -> Sequence[MessageCreated]:
         """Return what was said before `event` and was not heard, oldest first; empty once it has been asked for."""
         connection = self._platform.connection_count(event.channel.sid)
-        if connection == self._filled_for:
+        if connection == self._filled_for.get(event.channel, 0):
             return ()
-        self._filled_for = connection
+        self._filled_for[event.channel] = connection
+        if len(self._filled_for) > _MAX_CHANNELS:
+            self._filled_for.popitem(last=False)
         history: Sequence[MessageCreated] = ()
         with anyio.move_on_after(self._limit_s):
             history = await self._platform.recent_history(event.channel, _COUNT)

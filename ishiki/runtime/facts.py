@@ -62,9 +62,11 @@ class FactMemory:
                 _remember(self._said, (channel.sid, message_id))
             return
         message = entry.message
-        if isinstance(message, CustomMessage) and message.type == MESSAGE_CREATED:
-            # Opening a channel reads a thousand of these: only what makes the key is looked at.
-            _remember(self._heard, _key_of_data(message.data), "")
+        if not isinstance(message, CustomMessage) or message.type != MESSAGE_CREATED:
+            return
+        # Opening a channel reads a thousand of these: only what makes the key is looked at.
+        if key := _key_of_data(message.data):
+            _remember(self._heard, key)
 
     def note(self, event: ChatEvent) -> None:
         """Remember a fact."""
@@ -102,9 +104,12 @@ class FactMemory:
                     found = MessageCreated.from_data(message.data)
                     if found.channel == event.channel:
                         return Quote(quote.id, found.content, found.user)
-            elif entry.type == DELIVERY and read_str(entry.json_data, "id") == quote.id:
-                if _channel_of(entry.json_data) == event.channel:
-                    return Quote(quote.id, read_str(entry.json_data, "content"), User(event.self_id))
+            elif (
+                entry.type == DELIVERY
+                and read_str(entry.json_data, "id") == quote.id
+                and _channel_of(entry.json_data) == event.channel
+            ):
+                return Quote(quote.id, read_str(entry.json_data, "content"), User(event.self_id))
         if (event.channel.sid, quote.id) in self._said:
             return Quote(quote.id, "", User(event.self_id))
         return None

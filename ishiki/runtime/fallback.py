@@ -42,11 +42,14 @@ class FactKeeper:
     kit: RuntimeKit
     _complained_at: dict[tuple[ChannelRef, str], float] = field(default_factory=dict[tuple[ChannelRef, str], float])
 
-    async def keep(self, profile_id: str, event: ChatEvent, *, because: Exception | None = None) -> None:
+    async def keep(
+        self, profile_id: str, address: ChannelRef, event: ChatEvent, *, because: Exception | None = None
+    ) -> None:
         """Append `event` to its channel's log.
 
         Args:
             profile_id: the profile that owns the channel.
+            address: whose log it is: the channel's, or in cross mode `MAIN`'s.
             event: the fact.
             because: why there is no runtime; logged once an hour and channel.
 
@@ -55,13 +58,13 @@ class FactKeeper:
         """
         if because is not None:
             self._complain(event.channel, "nobody answers here, facts are kept", because)
-        home = runtime_home(self.kit.data_dir, profile_id, event.channel.sid, event.channel.channel_id)
+        home = runtime_home(self.kit.data_dir, profile_id, address.sid, address.channel_id)
         kind = MESSAGE_CREATED if isinstance(event, MessageCreated) else MESSAGE_DELETED
         message = CustomMessage(kind, event.to_data(), timestamp=event.timestamp)
         log = await EventLog.open(
             home / LOG_NAME,
-            sid=event.channel.sid,
-            channel_id=event.channel.channel_id,
+            sid=address.sid,
+            channel_id=address.channel_id,
             window_entries=1,
             files=self.kit.log_files,
         )

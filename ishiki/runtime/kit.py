@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ishiki.config import Redactor, Settings
+from ishiki.contracts.events import ChannelRef
 from ishiki.contracts.platform import Platform
 from ishiki.contracts.services import ServiceRegistry
 from ishiki.core.clock import Clock, Random
 from ishiki.gateway import Gateway
 from ishiki.profile import LimitsConfig
+from ishiki.runtime.agenda import Agenda
+from ishiki.runtime.usage.books import UsageBooks
 from ishiki.storage import LogFiles
 
-__all__ = ["RuntimeKit"]
+__all__ = ["RuntimeKit", "SupervisorParts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +43,13 @@ class RuntimeKit:
     redactor: Redactor = field(default_factory=Redactor)
     claimed_accounts: set[str] = field(default_factory=set[str])
     """Sids that profiles name exactly: ours too, before they connect. Kept by the supervisor."""
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorParts:
+    """What the supervisor keeps, and all runtimes use."""
+
+    books: UsageBooks
+    agenda: Agenda
+    owner_of: Callable[[ChannelRef], str | None]
+    """The id of the profile that owns a channel now; None: nobody does."""

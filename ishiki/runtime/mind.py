@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from ishiki.contracts.engines import ContextEngineInstance, WakeupEngineInstance
+from ishiki.contracts.events import ChannelRef
 from ishiki.contracts.extension import ExtensionInstance
 from ishiki.core.agent import Agent
 from ishiki.core.disposer import Disposer
@@ -21,7 +22,7 @@ from ishiki.runtime.facts import FactMemory
 from ishiki.runtime.guards.channel import ChannelGuards
 from ishiki.runtime.hooks import call_hook
 from ishiki.runtime.host import RuntimeHost
-from ishiki.runtime.prompt import BASE_PROMPT
+from ishiki.runtime.prompt import BASE_PROMPT, CROSS_PROMPT
 from ishiki.runtime.reminder import Reminder
 from ishiki.runtime.toolset import ToolMerge
 from ishiki.tools import kernel_tools
@@ -44,6 +45,10 @@ class MindParts:
     facts: FactMemory
     guards: ChannelGuards
     extensions: Sequence[tuple[str, ExtensionInstance]]
+    last_tools: ToolSet
+    """The kernel's tools that stand behind the extensions'."""
+    allows: Callable[[ChannelRef], bool]
+    """In cross mode, whether the mind may speak in a channel."""
 
 
 class Mind(AgentPlugin):
@@ -59,7 +64,8 @@ class Mind(AgentPlugin):
         self._agent: Agent | None = None
         self._stop_rule = StopRule()
         self._reminder = Reminder(parts.host.clock)
-        self._kernel = kernel_tools(parts.host, parts.profile.config, guard=parts.guards)
+        self._kernel = kernel_tools(parts.host, parts.profile.config, guard=parts.guards, allows=parts.allows)
+        self._is_cross = parts.host.domain.mode == "cross"
 
     async def init(self, agent: Agent) -> None:
         """Attach the context engine, then the wakeup engine, so that no fact is stored unseen."""
@@ -96,7 +102,8 @@ class Mind(AgentPlugin):
     async def extend_instructions(self, turn_id: str) -> str:
         """Return the system prompt: base, persona, extensions in order, context engine."""
         profile = self._parts.profile
-        paragraphs = [BASE_PROMPT, await profile.persona(), profile.config.instruction.strip()]
+        base = f"{BASE_PROMPT}\n\n{CROSS_PROMPT}" if self._is_cross else BASE_PROMPT
+        paragraphs = [base, await profile.persona(), profile.config.instruction.strip()]
         for name, instance in self._parts.extensions:
             text = await call_hook(
                 f"extension {name}", "extend_instructions", instance.extend_instructions, limit_s=self._limit_s
@@ -114,6 +121,7 @@ class Mind(AgentPlugin):
         for name, instance in self._parts.extensions:
             owner = f"extension {name}"
             merge.add(owner, await call_hook(owner, "extend_tools", instance.extend_tools, limit_s=self._limit_s))
+        merge.append(self._parts.last_tools)
         return merge.tools
 
     async def transform_entries(self, entries: Sequence[Entry], request: ContextRequest) -> Sequence[Entry]:
@@ -144,7 +152,7 @@ class Mind(AgentPlugin):
 
     def settle_turn(self, turn_id: str, entries: Sequence[Entry]) -> Sequence[Entry]:
         """Write down what an unfinished turn has said, so that the mind remembers it."""
-        return settle_entries(turn_id, entries, self._parts.host.clock.now_ms())
+        return settle_entries(turn_id, entries, self._parts.host.clock.now_ms(), shows_target=self._is_cross)
 
     def _named(self, family: str) -> str:
         config = self._parts.profile.config

@@ -32,5 +32,7 @@ def folder_name(value: str) -> str:
 
 
 def runtime_home(data: Path, profile_id: str, sid: str, channel_id: str) -> Path:
-    """Return the folder of a channel's runtime."""
+    """Return the folder of a channel's runtime; of one for all channels where `sid` is empty (cross mode)."""
+    if not sid:
+        return data / folder_name(profile_id) / folder_name(channel_id)
     return data / folder_name(profile_id) / folder_name(sid) / folder_name(channel_id)

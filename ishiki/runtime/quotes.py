@@ -26,7 +26,7 @@ async def fetch_quote(event: MessageCreated, platform: Platform, limit_s: float)
         return event
     found: MessageCreated | None = None
     with anyio.move_on_after(limit_s):
-        found = await platform.message(quote.id)
+        found = await platform.message(quote.id, account=event.channel.sid)
     if found is None:
         logger.debug("%s: the quoted message %s is not to be had", event.channel, quote.id)
         return event

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -11,13 +12,11 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ishiki.contracts.events import ChannelRef
-from ishiki.contracts.host import ChannelDomain
 from ishiki.errors import AgentStoppedError
 from ishiki.runtime.active_profile import ActiveProfile
 from ishiki.runtime.agent_runtime import ChannelRuntime
-from ishiki.runtime.kit import RuntimeKit
+from ishiki.runtime.kit import RuntimeKit, SupervisorParts
 from ishiki.runtime.paths import runtime_home
-from ishiki.runtime.usage.books import UsageBooks
 
 __all__ = ["Residents"]
 
@@ -29,19 +28,19 @@ _HANDOVER_S = 60.0
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """One channel's place: empty, building, taken, or being left. The lock makes these exclusive."""
+    """The place of one address: empty, building, taken, or being left. The lock makes these exclusive."""
 
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     runtime: ChannelRuntime | None = None
 
 
 class Residents:
-    """Runtimes by profile and channel."""
+    """Runtimes by profile and address: a channel, or in cross mode `MAIN`."""
 
-    def __init__(self, kit: RuntimeKit, group: TaskGroup, books: UsageBooks) -> None:
-        """Build from `kit`, serve in `group`, count in `books`."""
+    def __init__(self, kit: RuntimeKit, group: TaskGroup, parts: SupervisorParts) -> None:
+        """Build from `kit` and `parts`, serve in `group`."""
         self._kit = kit
-        self._books = books
+        self._parts = parts
         self._group = group
         self._places: dict[tuple[str, ChannelRef], _Place] = {}
         self._is_closed = False
@@ -54,13 +53,20 @@ class Residents:
         """Return the runtimes in memory."""
         return [place.runtime for place in self._places.values() if place.runtime is not None]
 
-    def find(self, profile_id: str, channel: ChannelRef) -> ChannelRuntime | None:
-        """Return the runtime of a channel if it is in memory."""
-        place = self._places.get((profile_id, channel))
+    def find(self, profile_id: str, address: ChannelRef) -> ChannelRuntime | None:
+        """Return the runtime at an address if it is in memory."""
+        place = self._places.get((profile_id, address))
         return None if place is None else place.runtime
 
-    async def get(self, active: ActiveProfile, channel: ChannelRef) -> ChannelRuntime:
-        """Return the runtime of a channel under `active`, built now where it is not in memory.
+    def ready(self, active: ActiveProfile, address: ChannelRef) -> ChannelRuntime | None:
+        """Return what `get` would return without waiting, or None where it would have to wait."""
+        place = self._places.get((active.id, address))
+        if self._is_closed or place is None or place.lock.locked():
+            return None
+        return _usable(place.runtime, active)
+
+    async def get(self, active: ActiveProfile, address: ChannelRef) -> ChannelRuntime:
+        """Return the runtime at an address under `active`, built now where it is not in memory.
 
         A runtime of an earlier form of the profile is replaced where it is idle; a busy one is returned, so that what
         is said meanwhile joins its turn, and `hand_over` replaces it.
@@ -71,13 +77,10 @@ class Residents:
             Exception: what an engine or extension raised.
         """
         self._refuse_when_closed()
-        place = self._places.setdefault((active.id, channel), _Place())
+        place = self._places.setdefault((active.id, address), _Place())
         async with place.lock:
             self._refuse_when_closed()
-            runtime = place.runtime
-            if runtime is not None and not runtime.stopped and (runtime.active is active or not runtime.is_idle()):
-                return runtime
-            return await self._replace(place, active, channel)
+            return _usable(place.runtime, active) or await self._replace(place, active, address)
 
     async def hand_over(self, runtime: ChannelRuntime, find_active: Callable[[], ActiveProfile | None]) -> None:
         """Replace `runtime`, of an earlier form of its profile, when it is idle, at most after 60 s.
@@ -95,13 +98,13 @@ class Residents:
         if not runtime.stopped:
             with anyio.move_on_after(_HANDOVER_S):
                 await runtime.wait_quiet()
-        for (_, channel), place in tuple(self._places.items()):
+        for (_, address), place in tuple(self._places.items()):
             if place.runtime is not runtime:
                 continue
             async with place.lock:
                 active = find_active()
                 if place.runtime is runtime and active is not None and active is not runtime.active:
-                    await self._replace(place, active, channel)
+                    await self._replace(place, active, address)
 
     async def evict(self, runtime: ChannelRuntime, *, grace_s: float = 0.0) -> None:
         """Close `runtime` and forget it."""
@@ -109,11 +112,20 @@ class Residents:
             if place.runtime is runtime:
                 await self._vacate(key, place, runtime, grace_s=grace_s)
 
-    async def vacate(self, profile_id: str, channel: ChannelRef, *, grace_s: float) -> None:
-        """Close whatever runtime a channel has, also one that is being built, and return when its log is free."""
-        key = (profile_id, channel)
-        if (place := self._places.get(key)) is not None:
-            await self._vacate(key, place, None, grace_s=grace_s)
+    @asynccontextmanager
+    async def vacated(self, profile_id: str, address: ChannelRef, *, grace_s: float) -> AsyncGenerator[None]:
+        """Close whatever runtime an address has, also one that is being built, and leave its log to the body."""
+        key = (profile_id, address)
+        place = self._places.setdefault(key, _Place())
+        try:
+            async with place.lock:
+                if (found := place.runtime) is not None:
+                    found.close(grace_s=grace_s)
+                    await found.wait_closed()
+                    place.runtime = None
+                yield
+        finally:
+            self._drop_unused(key, place)
 
     async def make_room(self, *, idle_s: float | None = None) -> None:
         """Evict what has been idle for its profile's `idle_minutes`, and the longest unused beyond the bound."""
@@ -164,11 +176,14 @@ class Residents:
                 found.close(grace_s=grace_s)
                 await found.wait_closed()
                 place.runtime = None
+        self._drop_unused(key, place)
+
+    def _drop_unused(self, key: tuple[str, ChannelRef], place: _Place) -> None:
         # A lock that is passed on has an owner and perhaps nobody waiting; such a place is about to be taken.
         if place.runtime is None and not place.lock.locked() and self._places.get(key) is place:
             del self._places[key]
 
-    async def _replace(self, place: _Place, active: ActiveProfile, channel: ChannelRef) -> ChannelRuntime:
+    async def _replace(self, place: _Place, active: ActiveProfile, address: ChannelRef) -> ChannelRuntime:
         """Build a runtime in `place`, whose lock is held. What it held is closed, and its pending wake moves over."""
         pending: tuple[str | None] | None = None
         if (old := place.runtime) is not None:
@@ -176,17 +191,17 @@ class Residents:
             await old.wait_closed()
             pending = old.owed_wake
             place.runtime = None
-        built = await self._build(active, channel)
+        built = await self._build(active, address, pending)
         place.runtime = built
-        if pending is not None:
-            built.agent.continue_(pending[0])
         return built
 
-    async def _build(self, active: ActiveProfile, channel: ChannelRef) -> ChannelRuntime:
+    async def _build(
+        self, active: ActiveProfile, address: ChannelRef, owed: tuple[str | None] | None
+    ) -> ChannelRuntime:
         if len(self) >= self._kit.settings.max_resident_runtimes:
             await self.make_room()
-        home = runtime_home(self._kit.data_dir, active.id, channel.sid, channel.channel_id)
-        runtime = ChannelRuntime(active, ChannelDomain(channel), home, self._kit, self._books)
+        home = runtime_home(self._kit.data_dir, active.id, address.sid, address.channel_id)
+        runtime = ChannelRuntime(active, address, home, self._kit, self._parts, owed=owed)
         started = anyio.Event()
         failure: list[Exception] = []
 
@@ -208,6 +223,13 @@ class Residents:
         if failure:
             raise _plain(failure[0])
         return runtime
+
+
+def _usable(runtime: ChannelRuntime | None, active: ActiveProfile) -> ChannelRuntime | None:
+    """Return `runtime` where it may take a fact under `active`."""
+    if runtime is None or runtime.stopped:
+        return None
+    return runtime if runtime.active is active or not runtime.is_idle() else None
 
 
 def _idle_limit_s(runtime: ChannelRuntime, idle_s: float | None) -> float:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
@@ -20,12 +21,15 @@ from ishiki.core.journal import Receipt
 from ishiki.errors import ActivationError, AgentStoppedError, ConfigError, IshikiError, StorageError
 from ishiki.profile import LoadedProfiles, Router, Stamp, load_profiles, take_stamp, watch_profiles
 from ishiki.runtime.active_profile import ActiveProfile, activate
+from ishiki.runtime.address import MAIN, address_of, name_of
+from ishiki.runtime.agenda import Agenda
+from ishiki.runtime.agenda_watch import AgendaWatch
 from ishiki.runtime.agent_runtime import ChannelRuntime
 from ishiki.runtime.channel_queue import ChannelQueue
 from ishiki.runtime.early_channels import early_channels
 from ishiki.runtime.fallback import FactKeeper
 from ishiki.runtime.fetches import Fetches
-from ishiki.runtime.kit import RuntimeKit
+from ishiki.runtime.kit import RuntimeKit, SupervisorParts
 from ishiki.runtime.quotes import fetch_quote
 from ishiki.runtime.residents import Residents
 from ishiki.runtime.usage.books import UsageBooks
@@ -84,7 +88,9 @@ class Supervisor:
         self._residents: Residents | None = None
         self._keeper = FactKeeper(kit)
         self._fetches = Fetches()
-        self._books = UsageBooks(kit.data_dir, kit.clock)
+        self._slices = anyio.Lock()
+        books, agenda = UsageBooks(kit.data_dir, kit.clock), Agenda(kit.data_dir, kit.clock)
+        self._parts = SupervisorParts(books, agenda, self._owner_of)
         self._is_open = False
         self._stopping = anyio.Event()
         self._stopped = anyio.Event()
@@ -119,15 +125,16 @@ class Supervisor:
         ]
 
     def find(self, profile_id: str, channel: ChannelRef) -> ChannelRuntime | None:
-        """Return the runtime of a channel if it is in memory."""
-        return None if self._residents is None else self._residents.find(profile_id, channel)
+        """Return the runtime that hears a channel if it is in memory."""
+        address = self._address(profile_id, channel)
+        return None if self._residents is None else self._residents.find(profile_id, address)
 
     def offer(self, event: ChatEvent) -> None:
         """Take a fact from intake. Never awaits; what nobody claims is not kept."""
         group = self._group
         if not self._is_open or group is None:
             return
-        profile_id = self._profiles.router.route(event.channel.sid, event.channel.channel_id)
+        profile_id = self._owner_of(event.channel)
         if profile_id is None:
             self.counts.unclaimed += 1
             return
@@ -146,11 +153,13 @@ class Supervisor:
         try:
             async with anyio.create_task_group() as group:
                 self._group = group
-                self._residents = Residents(self._kit, group, self._books)
+                self._residents = Residents(self._kit, group, self._parts)
+                agenda = AgendaWatch(self._parts.agenda, self._kit.clock, self._build_waiting)
                 stamp = await anyio.to_thread.run_sync(take_stamp, self._kit.profiles_dir)
                 await self._load()
                 group.start_soon(self._kit.log_files.run)
-                group.start_soon(self._guard, "counting usage", self._books.run)
+                group.start_soon(self._guard, "counting usage", self._parts.books.run)
+                group.start_soon(self._guard, "watching the agenda", agenda.run)
                 group.start_soon(self._guard, "watching the profiles", lambda: self._watch(stamp))
                 group.start_soon(self._guard, "sweeping idle channels", self._sweep)
                 group.start_soon(self._guard, "watching services", self._watch_services)
@@ -198,7 +207,7 @@ class Supervisor:
             logger.error("%d facts could not be kept before the end and are lost", lost)
         for active in self._profiles.active.values():
             await active.close()
-        await self._books.aclose()
+        await self._parts.books.aclose()
         await self._kit.log_files.aclose()
         await self._kit.gateway.aclose()
         group.cancel_scope.cancel()
@@ -270,11 +279,10 @@ class Supervisor:
         for runtime in self._residents.all():
             if runtime.active is not active:
                 continue
-            channel = _channel_of(runtime)
-            if replacement is not None and self._profiles.router.route(channel.sid, channel.channel_id) == active.id:
+            if replacement is not None and self._is_home(replacement, runtime.address):
                 find_active = partial(self._find_active, active.id)
                 hand_over = partial(self._residents.hand_over, runtime, find_active)
-                self._group.start_soon(self._guard, f"handing {channel} over", hand_over)
+                self._group.start_soon(self._guard, f"handing {runtime.id} over", hand_over)
             else:
                 runtime.close(grace_s=STOP_GRACE_S)
                 leaving.append(runtime)
@@ -350,32 +358,58 @@ class Supervisor:
 
     # -- channels ------------------------------------------------------------------------------------------------
 
+    def _owner_of(self, channel: ChannelRef) -> str | None:
+        return self._profiles.router.route(channel.sid, channel.channel_id)
+
+    def _address(self, profile_id: str, channel: ChannelRef) -> ChannelRef:
+        """Return where the runtime lives that hears a channel, as its profile runs, or would run."""
+        active = self._profiles.active.get(profile_id)
+        profile = self._profiles.loaded.get(profile_id) if active is None else active.profile
+        return channel if profile is None else address_of(profile, channel)
+
+    def _is_home(self, active: ActiveProfile, address: ChannelRef) -> bool:
+        """Whether a runtime of `active` may live at `address`: its mode is that one, and the channel is its own."""
+        if active.profile.config.mode == "cross":
+            return address == MAIN
+        return address != MAIN and self._owner_of(address) == active.id
+
     def _build_early(self, profile_id: str) -> None:
-        """Build, in the background, the runtimes of a profile whose wakeup engine waits for no message."""
+        """Build, in the background, the runtimes of a profile that have something to do without a message."""
+        assert self._group is not None
         active = self._profiles.active[profile_id]
-        # In cross mode there is one runtime for all channels.
-        if active.wakeup.runs_without_input and active.profile.config.mode == "channel":
-            assert self._group is not None
-            build = partial(self._build_all, active)
-            self._group.start_soon(self._guard, f"building the channels of {profile_id}", build)
+        build = partial(self._build_all, active)
+        self._group.start_soon(self._guard, f"building the channels of {profile_id}", build)
 
     async def _build_all(self, active: ActiveProfile) -> None:
-        assert self._residents is not None
-        find = partial(early_channels, self._kit.data_dir, active.id, active.profile.claims)
+        waiting = await self._parts.agenda.open(active.id)
+        early: Sequence[ChannelRef] = ()
+        if active.wakeup.runs_without_input:
+            find = partial(early_channels, self._kit.data_dir, active.id, active.profile.claims)
+            is_cross = active.profile.config.mode == "cross"
+            early = (MAIN,) if is_cross else await anyio.to_thread.run_sync(find)
         built = 0
-        for channel in await anyio.to_thread.run_sync(find):
+        for address in dict.fromkeys((*early, *waiting)):
             if self._profiles.active.get(active.id) is not active:
                 return
-            if self._profiles.router.route(channel.sid, channel.channel_id) != active.id:
-                continue
-            try:
-                await self._residents.get(active, channel)
-                built += 1
-            except AgentStoppedError:
-                return
-            except Exception:
-                logger.exception("%s/%s cannot be built; its first message tries again", active.id, channel)
-        logger.info("profile %s keeps time in %d channels", active.id, built)
+            if self._is_home(active, address):
+                built += await self._build_waiting(active.id, address)
+        if active.wakeup.runs_without_input:
+            logger.info("profile %s keeps time in %d channels", active.id, built)
+
+    async def _build_waiting(self, profile_id: str, address: ChannelRef) -> bool:
+        """Build what has something to do without a message; return False where that is worth another try."""
+        assert self._residents is not None
+        active = self._profiles.active.get(profile_id)
+        if active is None or not self._is_home(active, address):
+            return True
+        try:
+            await self._residents.get(active, address)
+        except AgentStoppedError:
+            pass
+        except Exception:
+            logger.exception("%s/%s cannot be built; its first message tries again", profile_id, name_of(address))
+            return False
+        return True
 
     async def _drain(self, queue: ChannelQueue) -> None:
         """Hand the queue's events to the channel's runtime, in order, until it is empty."""
@@ -384,7 +418,10 @@ class Supervisor:
         try:
             while (event := queue.head()) is not None:
                 try:
-                    receipt = await self._process(queue, event)
+                    is_taken, receipt = await self._take_slice(queue)
+                    if not is_taken:
+                        receipt = await self._process(queue, event)
+                        queue.pop()
                 except StorageError as error:
                     # The log is the fact: without it, nothing happens in this channel, and its queue holds what comes.
                     stands_still = True
@@ -393,10 +430,10 @@ class Supervisor:
                 except Exception:
                     # Boundary: one fact of one channel. It is lost, which must be seen; its channel goes on.
                     logger.exception("%s: an event could not be taken in and is lost", queue.channel)
+                    queue.pop()
                 if stands_still:
                     stands_still = False
                     logger.info("%s: its log can be used again", queue.channel)
-                queue.pop()
                 if receipt is not None and not receipt.is_done:
                     runtime = self.find(queue.profile_id, queue.channel)
                     if runtime is not None and not runtime.stopped and runtime.agent.backlog >= _MAX_UNWRITTEN:
@@ -404,6 +441,37 @@ class Supervisor:
         finally:
             queue.drained.set()
             self._queues.pop((queue.profile_id, queue.channel), None)
+
+    async def _take_slice(self, queue: ChannelQueue) -> tuple[bool, Receipt | None]:
+        """Hand on what need not wait for anything, some facts at once; return whether there was any, and its receipt.
+
+        One channel at a time does so, and whoever else runs comes between two of them: a burst over hundreds of
+        channels holds no turn up. A channel where somebody waits for an answer does not queue.
+        """
+        if queue.is_urgent:
+            await anyio.lowlevel.checkpoint()
+            return self._take_at_once(queue)
+        async with self._slices:
+            return self._take_at_once(queue)
+
+    def _take_at_once(self, queue: ChannelQueue) -> tuple[bool, Receipt | None]:
+        assert self._residents is not None
+        active = self._profiles.active.get(queue.profile_id)
+        runtime = None
+        if active is not None:
+            runtime = self._residents.ready(active, address_of(active.profile, queue.channel))
+        is_taken, receipt = False, None
+        while runtime is not None and not runtime.stopped and (event := queue.head()) is not None:
+            if runtime.is_known(event):
+                self.counts.duplicates += 1
+            elif runtime.agent.backlog < _MAX_UNWRITTEN and runtime.can_take_at_once(event):
+                receipt = runtime.take_at_once(event)
+                self.counts.taken += 1
+            else:
+                break
+            queue.pop()
+            is_taken = True
+        return is_taken, receipt
 
     async def _process(self, queue: ChannelQueue, event: ChatEvent) -> Receipt | None:
         """Give a fact to the channel's runtime, or keep it without one.
@@ -417,7 +485,7 @@ class Supervisor:
             if active is None:
                 break
             try:
-                runtime = await self._residents.get(active, queue.channel)
+                runtime = await self._residents.get(active, address_of(active.profile, queue.channel))
             except AgentStoppedError:
                 break
             except StorageError:
@@ -436,9 +504,10 @@ class Supervisor:
     async def _keep(self, queue: ChannelQueue, event: ChatEvent, *, because: Exception | None = None) -> None:
         """Append a fact without a runtime."""
         assert self._residents is not None
-        # What runs there may still be closing, and a log has one writer.
-        await self._residents.vacate(queue.profile_id, queue.channel, grace_s=STOP_GRACE_S)
-        await self._keeper.keep(queue.profile_id, event, because=because)
+        address = self._address(queue.profile_id, queue.channel)
+        # What runs there may still be closing, or another channel of the same mind keep a fact: a log has one writer.
+        async with self._residents.vacated(queue.profile_id, address, grace_s=STOP_GRACE_S):
+            await self._keeper.keep(queue.profile_id, address, event, because=because)
 
     async def _hand_on(self, active: ActiveProfile, runtime: ChannelRuntime, event: ChatEvent) -> Receipt | None:
         """Give a fact to its runtime, with what it quotes; None where the runtime knows it already."""
@@ -446,8 +515,9 @@ class Supervisor:
             self.counts.duplicates += 1
             return None
         missing: Sequence[MessageCreated] = ()
-        with self._fetches.waiting():
-            missing = await runtime.missed_before(event)
+        if runtime.may_have_missed(event):
+            with self._fetches.waiting():
+                missing = await runtime.missed_before(event)
         for missed in missing:
             await runtime.take(runtime.find_quoted(missed) or missed, is_late=True)
         if isinstance(event, MessageCreated) and event.quote is not None and not event.quote.content:
@@ -466,12 +536,6 @@ class Supervisor:
         while True:
             await self._kit.clock.sleep(_SWEEP_S)
             await self._residents.make_room()
-
-
-def _channel_of(runtime: ChannelRuntime) -> ChannelRef:
-    domain = runtime.domain
-    assert domain.mode == "channel"
-    return domain.channel
 
 
 def _same_providers(one: ActiveProfile, other: ActiveProfile) -> bool:

@@ -31,6 +31,10 @@ class ToolMerge:
         """The tools so far, in order."""
         return self._tools
 
+    def append(self, kernel: ToolSet) -> None:
+        """Add those of the kernel's tools that stand behind the extensions'; their names are reserved."""
+        self._tools.update(kernel)
+
     def add(self, owner: str, contributed: ExtensionTools) -> None:
         """Add what `owner` contributed.
 

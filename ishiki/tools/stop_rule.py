@@ -13,6 +13,7 @@ from ishiki.core.plugin import StepResult
 from ishiki.jsonvalue import JsonObject, read_object, read_str
 from ishiki.tools.deliveries import SEND_MESSAGE
 from ishiki.tools.finish import FINISH
+from ishiki.tools.wait import WAIT
 
 __all__ = ["MAX_FAILED_SENDS", "StopRule", "failed_sends", "goes_on"]
 
@@ -29,7 +30,8 @@ def goes_on(result: StepResult, *, failed_before: int = 0) -> bool | None:
 
     1. A direct `finish` ends it.
     2. So does an account that cannot be reached, a turn that has said all it may, and the second failed send in a row.
-    3. So does speaking: at least one `send_message`, nothing but `send_message` beside it, none that continues, all ok.
+    3. So does speaking or waiting: at least one `send_message` or `wait`, nothing else beside them, no `send_message`
+       that continues, all ok.
 
     Args:
         result: the step.
@@ -39,7 +41,8 @@ def goes_on(result: StepResult, *, failed_before: int = 0) -> bool | None:
     if any(call.tool_name == FINISH for call in calls):
         return False
     sends = [call for call in calls if call.tool_name == SEND_MESSAGE]
-    if not sends:
+    waits = [call for call in calls if call.tool_name == WAIT]
+    if not sends and not waits:
         return None
     values = [_value(result, call) for call in sends]
     if any(read_str(read_object(value, "error"), "name") in _FINAL_ERRORS for value in values):
@@ -47,8 +50,8 @@ def goes_on(result: StepResult, *, failed_before: int = 0) -> bool | None:
     if failed_sends(result, failed_before) >= MAX_FAILED_SENDS:
         return False
     continues = any(isinstance(call.input, Mapping) and call.input.get("continue") is True for call in sends)
-    has_spoken = all(value.get("ok") is True for value in values)
-    return False if has_spoken and not continues and len(sends) == len(calls) else None
+    are_ok = all(value.get("ok") is True for value in (*values, *(_value(result, call) for call in waits)))
+    return False if are_ok and not continues and len(sends) + len(waits) == len(calls) else None
 
 
 def failed_sends(result: StepResult, before: int) -> int:

@@ -18,7 +18,8 @@ from ishiki.cli.arguments import UsageArguments, parse_arguments
 from ishiki.cli.usage import run_usage
 from ishiki.cli.usage_table import compact, percent
 from ishiki.jsonvalue import JsonObject, read_array, read_object
-from ishiki.runtime.usage.tally import DayUsage, Tally, usage_folder, write_day
+from ishiki.runtime.usage.tally import DayUsage, Tally, usage_folder
+from ishiki.storage.replacing import replace_file
 from ishiki.testing.clock import FakeClock
 
 TODAY = date(2025, 11, 29)
@@ -40,7 +41,7 @@ class Data:
         for name, tally in numbers.items():
             usage.channel(name).tally = tally
         file = usage_folder(self.folder / "data", profile) / f"{usage.day}.json"
-        write_day(file, orjson.dumps(usage.to_json()))
+        replace_file(file, orjson.dumps(usage.to_json()))
         return file
 
     def show(self, arguments: UsageArguments | None = None) -> tuple[int, str, str]:

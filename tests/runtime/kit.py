@@ -33,7 +33,18 @@ from ishiki.testing.journal import Journal
 from ishiki.testing.openai_server import OpenAIServer
 from ishiki.testing.task_scope import TaskScope
 
-__all__ = ["GROUP", "PROFILE", "SELF", "Bot", "LogLines", "logged", "profile_text", "providing", "running"]
+__all__ = [
+    "GROUP",
+    "PROFILE",
+    "SELF",
+    "Bot",
+    "LogLines",
+    "WatchedClock",
+    "logged",
+    "profile_text",
+    "providing",
+    "running",
+]
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "plugins" / "examples"
 SELF = "10001"
@@ -259,6 +270,7 @@ async def running(
     platform: FakePlatform | None = None,
     models: str = _MODELS,
     environment: Mapping[str, str] | None = None,
+    clock: WatchedClock | None = None,
     **settings: JsonValue,
 ) -> AsyncGenerator[Bot]:
     """Run a bot over `folder`.
@@ -270,6 +282,7 @@ async def running(
         platform: where the mind speaks.
         models: text of models.yaml; `{base_url}` stands for the server's.
         environment: for `${{NAME}}` in it.
+        clock: goes on from an earlier run; a new one by default.
         settings: of the process, by their names in `.env`.
     """
     texts = {PROFILE: profiles or profile_text()} if isinstance(profiles, str) else profiles
@@ -281,7 +294,7 @@ async def running(
     async with OpenAIServer() as server:
         models_file = folder / "profiles" / "models.yaml"
         models_file.write_text(models.format(base_url=server.base_url), encoding="utf-8")
-        clock = WatchedClock()
+        clock = clock or WatchedClock()
         chat = platform or FakePlatform()
         # The gateway's limits are about a real network, so they are in real time.
         gateway = Gateway.load(models_file, env=environment or {}, clock=SystemClock())

@@ -57,7 +57,7 @@ async def test_note_writes_a_line_and_tells_the_model_where(
         assert (bot.home() / "notes.txt").read_text(encoding="utf-8") == "mine: likes tea\n"
         assert "local://notes.txt" in tool_result(request)
         assert "note_write" in systems(request)[0]
-        assert request.tool_names == ["send_message", "finish", "note_write"]
+        assert request.tool_names == ["send_message", "finish", "note_write", "wait"]
         assert bot.platform.texts == ["noted"]
 
 

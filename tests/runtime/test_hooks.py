@@ -76,7 +76,7 @@ async def test_tools_are_merged_in_the_order_of_extends(tmp_path: Path) -> None:
     )
     async with running(tmp_path, profile_text("extends: {two: {}, none: {}, one: {}}"), services=services) as bot:
         await one_turn(bot)
-        assert bot.server.requests[0].tool_names == ["send_message", "finish", "b", "c", "a"]
+        assert bot.server.requests[0].tool_names == ["send_message", "finish", "b", "c", "a", "wait"]
 
 
 class Bad(ExtensionInstance):

@@ -29,7 +29,8 @@ from ishiki.errors import ModelError, StorageError
 from ishiki.jsonvalue import JsonObject
 from ishiki.runtime.usage.books import ProfileUsage, UsageBooks
 from ishiki.runtime.usage.meter import MeteredModel
-from ishiki.runtime.usage.tally import MAX_CHANNELS, OTHERS, DayUsage, Mark, Tally, read_day, usage_folder, write_day
+from ishiki.runtime.usage.tally import MAX_CHANNELS, OTHERS, DayUsage, Mark, Tally, read_day, usage_folder
+from ishiki.storage.replacing import replace_file
 from ishiki.testing.clock import FakeClock
 from ishiki.testing.journal import Journal
 from ishiki.testing.openai_replies import Reply, call, cut, error, tool_calls
@@ -244,7 +245,7 @@ async def test_a_file_that_cannot_be_read_is_kept_aside_with_an_error(
 ) -> None:
     """Our choice: counting goes on, and nothing of the old file is written over."""
     file = day_file(tmp_path)
-    write_day(file, content)
+    replace_file(file, content)
     with pytest.raises(StorageError) as refused:
         read_day(file)
     assert refused.value.code == code
@@ -260,10 +261,10 @@ async def test_a_file_that_cannot_be_read_is_kept_aside_with_an_error(
 async def test_a_failed_write_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     """Specification of the accounting: atomic writes."""
     file = tmp_path / "day.json"
-    write_day(file, b"old")
+    replace_file(file, b"old")
     (tmp_path / "day.json.new").mkdir()
     with pytest.raises(OSError, match="directory"):
-        write_day(file, b"new")
+        replace_file(file, b"new")
     assert file.read_bytes() == b"old"
 
 

@@ -27,6 +27,8 @@ def send(output: ToolOutput, *, goes_on: bool | None = None) -> Call:
 
 
 SAID = send(OK)
+WAITED: Call = ("wait", {"seconds": 60}, ToolOutput("json", {"ok": True, "id": "w1"}))
+NOT_WAITED: Call = ("wait", {}, ToolOutput("error-text", "Say what you wait for"))
 
 
 def step(*calls: Call, turn_id: str = "t") -> StepResult:
@@ -57,10 +59,21 @@ def step(*calls: Call, turn_id: str = "t") -> StepResult:
         ([SAID, send(REFUSED)], None),
         ([send(UNREACHABLE)], False),
         ([send(UNREACHABLE, goes_on=True), SEARCHED], False),
+        ([WAITED], False),
+        ([WAITED, WAITED], False),
+        ([SAID, WAITED], False),
+        ([FINISHED, WAITED], False),
+        ([WAITED, SEARCHED], None),
+        ([SAID, WAITED, SEARCHED], None),
+        ([send(OK, goes_on=True), WAITED], None),
+        ([send(REFUSED), WAITED], None),
+        ([NOT_WAITED], None),
+        ([WAITED, NOT_WAITED], None),
+        ([SAID, NOT_WAITED], None),
     ],
 )
 def test_a_step_decides_by_its_own_calls_and_results(calls: list[Call], decision: bool | None) -> None:
-    """Specification, stop rule; that an unreachable account ends the turn is design, section 7."""
+    """Specification, stop rule; that an unreachable account and a wait end the turn is design, section 7."""
     assert goes_on(step(*calls)) is decision
 
 

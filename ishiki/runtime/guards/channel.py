@@ -1,12 +1,14 @@
 """`ChannelGuards`: all guards of one runtime. Past one of them: a log line, an entry, silence.
 
 It learns from the entries of the log, live and at a restart alike, so that it knows after a kill what it knew before.
+In cross mode each channel has its own bounds: what one is up to mutes no other.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -19,6 +21,7 @@ from ishiki.core.entries import DELIVERY, EVENT, Entry
 from ishiki.core.messages import CustomMessage
 from ishiki.jsonvalue import JsonObject, JsonValue, read_array, read_int, read_object, read_str
 from ishiki.profile import GuardsConfig
+from ishiki.runtime.address import MAIN
 from ishiki.runtime.guards.partners import PartnerWatch
 from ishiki.runtime.guards.speech import SpeechMemory
 from ishiki.runtime.guards.turns import TurnWindow
@@ -36,6 +39,11 @@ GUARD = "ishiki.guard"
 
 GuardKind = Literal["turns_per_hour", "tokens_per_day", "messages_per_turn", "repeated_text", "two_bots"]
 
+_MAX_CHANNELS = 1_000
+"""Channels of one mind that are watched in cross mode, those heard of last."""
+
+_TURN_ENDS = ("turn.done", "turn.failed", "turn.aborted")
+
 _LONGEST_NAP_S = 3_600.0
 """The clock of the day may be set while we wait, so the time left is computed anew at least this often."""
 
@@ -45,7 +53,8 @@ class GuardParts:
     """What the guards of a runtime work with."""
 
     config: GuardsConfig
-    channel: ChannelRef
+    address: ChannelRef
+    """Where the runtime lives; `MAIN` in cross mode."""
     usage: ProfileUsage
     """The profile's, for its tokens of the day."""
     clock: Clock
@@ -53,6 +62,35 @@ class GuardParts:
     """Older facts wake nobody, so they take no part in a run of turns."""
     is_own: Callable[[ChatEvent], bool]
     """Whether one of our own accounts said it."""
+
+
+@dataclass(slots=True)
+class _Watch:
+    """What is bounded for each channel apart."""
+
+    turns: TurnWindow
+    partners: PartnerWatch | None
+    """None in private: two bots do not meet there."""
+
+    @classmethod
+    def of(cls, channel: ChannelRef, config: GuardsConfig) -> _Watch:
+        is_private = channel.channel_id.startswith("private:")
+        partners = None if is_private else PartnerWatch(frozenset(config.bots))
+        return cls(TurnWindow(config.turns_per_hour), partners)
+
+    def checkpoint(self) -> dict[str, JsonValue]:
+        return {
+            "turns": self.turns.starts,
+            "turnsTold": self.turns.is_announced,
+            "partners": {} if self.partners is None else self.partners.checkpoint(),
+        }
+
+    def restore(self, checkpoint: JsonObject, turns_per_hour: int) -> None:
+        starts = [start for start in read_array(checkpoint, "turns") if isinstance(start, int)]
+        self.turns = TurnWindow(turns_per_hour, starts)
+        self.turns.is_announced = checkpoint.get("turnsTold") is True
+        if self.partners is not None:
+            self.partners.restore(read_object(checkpoint, "partners"))
 
 
 class ChannelGuards:
@@ -63,10 +101,18 @@ class ChannelGuards:
         self._parts = parts
         self._config = parts.config
         self._clock = parts.clock
-        self._turns = TurnWindow(parts.config.turns_per_hour)
+        self._is_cross = parts.address == MAIN
+        self._home = _Watch.of(parts.address, parts.config)
+        """The channel's own; in cross mode that of turns which nothing but a clock has woken."""
+        self._channels: OrderedDict[ChannelRef, _Watch] = OrderedDict()
+        """In cross mode; empty otherwise."""
+        self._heard_in: ChannelRef | None = None
+        """In cross mode, where somebody spoke last since a turn began."""
+        self._turn_of: ChannelRef | None = None
+        """In cross mode, where somebody had spoken last when the running turn began."""
+        self._spoke_in: set[ChannelRef] = set()
+        """In cross mode, where the running turn has spoken."""
         self._speech = SpeechMemory(parts.config.messages_per_turn)
-        is_private = parts.channel.channel_id.startswith("private:")
-        self._partners = None if is_private else PartnerWatch(frozenset(parts.config.bots))
         self._budget_told_until = 0
         self._told_in_turn: set[GuardKind] = set()
         self._agent: Agent | None = None
@@ -75,13 +121,12 @@ class ChannelGuards:
 
     def restore(self, checkpoint: JsonObject, entries: Sequence[Entry]) -> None:
         """Take over what a checkpoint's `guards` hold, and then what the entries behind it tell."""
-        starts = [start for start in read_array(checkpoint, "turns") if isinstance(start, int)]
-        self._turns = TurnWindow(self._config.turns_per_hour, starts)
-        self._turns.is_announced = checkpoint.get("turnsTold") is True
+        self._home.restore(checkpoint, self._config.turns_per_hour)
+        for data in read_array(checkpoint, "channels"):
+            if self._is_cross and isinstance(data, Mapping):
+                self._watch_of(_channel_in(data)).restore(data, self._config.turns_per_hour)
         self._budget_told_until = read_int(checkpoint, "budgetToldUntil")
         self._speech.restore(checkpoint)
-        if self._partners is not None:
-            self._partners.restore(read_object(checkpoint, "partners"))
         # A history has what joined a step behind that step; here it counts when it came.
         for entry in sorted(entries, key=lambda entry: entry.timestamp):
             self.note(entry)
@@ -94,7 +139,7 @@ class ChannelGuards:
             tasks: what waits until a bound gives way runs there.
         """
         self._agent, self._tasks = agent, tasks
-        self._check_turns()
+        self._check_turns(self._parts.address)
         if self._config.tokens_per_day:
             self._check_budget()
             self._unwatch = self._parts.usage.watch(self._check_budget)
@@ -106,35 +151,42 @@ class ChannelGuards:
 
     def checkpoint(self) -> dict[str, JsonValue]:
         """Return the part of a checkpoint that restores this."""
-        return {
-            "turns": self._turns.starts,
-            "turnsTold": self._turns.is_announced,
+        data: dict[str, JsonValue] = {
+            **self._home.checkpoint(),
             "budgetToldUntil": self._budget_told_until,
             "said": self._speech.checkpoint(),
-            "partners": {} if self._partners is None else self._partners.checkpoint(),
         }
+        if self._is_cross:
+            data["channels"] = [_place(channel) | watch.checkpoint() for channel, watch in self._channels.items()]
+        return data
 
     def note(self, entry: Entry) -> None:
         """Learn from an entry of the log: each one once, in the order in which they are appended."""
         if entry.type == DELIVERY:
             delivery = Delivery.from_entry(entry)
             self._speech.note(delivery, entry.turn_id or "", entry.timestamp)
-            if delivery.state != "failed" and self._partners is not None:
-                self._partners.said(entry.timestamp)
-        elif entry.type == EVENT and read_str(entry.json_data, "type") == "turn.start":
-            self._note_turn(entry)
+            if delivery.state != "failed":
+                self._note_said(delivery.target, entry.timestamp)
+        elif entry.type == EVENT:
+            self._note_event(read_str(entry.json_data, "type"), entry.timestamp)
         elif entry.type == GUARD:
             self._note_told(entry)
         elif isinstance(entry.message, CustomMessage) and entry.message.type == MESSAGE_CREATED:
             self._note_heard(MessageCreated.from_data(entry.message.data), entry.timestamp)
 
     def wakes_nobody(self, event: ChatEvent) -> bool:
-        """Whether `event` comes from an account that may wake no turn now, because it talks like a bot or is one."""
+        """Whether `event` may wake no turn now: from an account that talks like a bot or is one.
+
+        In cross mode also whatever is said in a channel that has had its turns: the agent is not held for one of many.
+        """
         if not isinstance(event, MessageCreated):
             return False
-        if self._partners is None or event.is_direct:
+        watch, now_ms = self._watch_of(event.channel), self._clock.now_ms()
+        if self._is_cross and watch.turns.held_until(now_ms) is not None:
+            return True
+        if watch.partners is None or event.is_direct:
             return event.user.id in self._config.bots
-        return self._partners.rests_until(event.user.id, self._clock.now_ms()) is not None
+        return watch.partners.rests_until(event.user.id, now_ms) is not None
 
     def refusal(self, turn_id: str, target: ChannelRef, content: str) -> SpeechRefusal | None:
         """Return why a message may not be sent now; see `SpeechGuard`."""
@@ -144,30 +196,62 @@ class ChannelGuards:
             self._tell_once_a_turn(kind)
         return refused
 
+    def _watch_of(self, channel: ChannelRef) -> _Watch:
+        if not self._is_cross or channel == MAIN:
+            return self._home
+        found = self._channels.get(channel)
+        if found is None:
+            found = self._channels[channel] = _Watch.of(channel, self._config)
+            if len(self._channels) > _MAX_CHANNELS:
+                self._channels.popitem(last=False)
+        self._channels.move_to_end(channel)
+        return found
+
     # -- what the log tells --------------------------------------------------------------------------------------
 
-    def _note_turn(self, entry: Entry) -> None:
-        self._turns.began(entry.timestamp)
-        self._told_in_turn.clear()
-        self._check_turns()
-        if self._partners is None:
+    def _note_event(self, kind: str, at_ms: int) -> None:
+        if kind == "turn.start":
+            self._told_in_turn.clear()
+            self._turn_of, self._heard_in = self._heard_in, None
+            self._spoke_in.clear()
+            if not self._is_cross:
+                self._note_turn(self._parts.address, at_ms)
+        elif kind in _TURN_ENDS and self._is_cross and not self._spoke_in:
+            # It said nothing, so it was about where somebody spoke last, if anybody did.
+            self._note_turn(self._turn_of or MAIN, at_ms)
+
+    def _note_said(self, target: ChannelRef, at_ms: int) -> None:
+        if self._is_cross and target not in self._spoke_in:
+            # A turn of many channels is a turn of those that it speaks in.
+            self._spoke_in.add(target)
+            self._note_turn(target, at_ms)
+        if (partners := self._watch_of(target).partners) is not None:
+            partners.said(at_ms)
+
+    def _note_turn(self, channel: ChannelRef, at_ms: int) -> None:
+        watch = self._watch_of(channel)
+        watch.turns.began(at_ms)
+        self._check_turns(channel)
+        if watch.partners is None:
             return
-        account = self._partners.turn_began(entry.timestamp)
-        until = None if account is None else self._partners.rests_until(account, entry.timestamp)
+        account = watch.partners.turn_began(at_ms)
+        until = None if account is None else watch.partners.rests_until(account, at_ms)
         if account is not None and until is not None:
             known = " and is listed in guards.bots" if account in self._config.bots else ", each time within seconds"
             detail = f"the account {account} has woken six turns in a row{known}; it wakes nobody for ten minutes"
-            self._tell("two_bots", detail, until, account=account)
+            self._tell("two_bots", detail, until, account=account, channel=channel)
 
     def _note_heard(self, event: MessageCreated, at_ms: int) -> None:
-        if self._partners is None or at_ms - event.timestamp > self._parts.stale_after_ms or self._parts.is_own(event):
+        if at_ms - event.timestamp > self._parts.stale_after_ms or self._parts.is_own(event):
             return
-        self._partners.heard(event.user.id, at_ms)
+        self._heard_in = event.channel
+        if (partners := self._watch_of(event.channel).partners) is not None:
+            partners.heard(event.user.id, at_ms)
 
     def _note_told(self, entry: Entry) -> None:
         match read_str(entry.json_data, "kind"):
             case "turns_per_hour":
-                self._turns.is_announced = True
+                self._watch_of(_channel_in(entry.json_data)).turns.is_announced = True
             case "tokens_per_day":
                 self._budget_told_until = read_int(entry.json_data, "until")
             case _:
@@ -175,17 +259,19 @@ class ChannelGuards:
 
     # -- holding -------------------------------------------------------------------------------------------------
 
-    def _check_turns(self) -> None:
-        until = self._turns.held_until(self._clock.now_ms())
-        if until is None or not self._hold("turns_per_hour", self._turns.held_until):
+    def _check_turns(self, channel: ChannelRef) -> None:
+        turns = self._watch_of(channel).turns
+        until = turns.held_until(self._clock.now_ms())
+        is_one_of_many = self._is_cross and channel != MAIN
+        if until is None or not (is_one_of_many or self._hold("turns_per_hour", turns.held_until)):
             return
-        if not self._turns.is_announced:
-            self._turns.is_announced = True
+        if not turns.is_announced:
+            turns.is_announced = True
             bound = self._config.turns_per_hour
-            turns = "1 turn has" if bound == 1 else f"{bound} turns have"
-            self._tell(
-                "turns_per_hour", f"{turns} begun within an hour; the next one may at {self._time(until)}", until
-            )
+            begun = "1 turn has" if bound == 1 else f"{bound} turns have"
+            then = f"nothing wakes it there until {self._time(until)}"
+            detail = then if is_one_of_many else f"the next one may at {self._time(until)}"
+            self._tell("turns_per_hour", f"{begun} begun within an hour; {detail}", until, channel=channel)
 
     def _budget_held_until(self, now_ms: int) -> int | None:
         usage = self._parts.usage
@@ -239,16 +325,18 @@ class ChannelGuards:
         until: int | None = None,
         *,
         account: str | None = None,
+        channel: ChannelRef = MAIN,
         is_loud: bool = True,
     ) -> None:
         agent, tasks = self._agent, self._tasks
         if agent is None or tasks is None:
             return  # the log is being read, and tells of this itself
-        if is_loud:
-            logger.warning("%s: guard %s: %s", agent.id, kind, detail)
-        else:
-            logger.debug("%s: guard %s: %s", agent.id, kind, detail)
         data: dict[str, JsonValue] = {"kind": kind, "detail": detail}
+        where = agent.id
+        if self._is_cross and channel != MAIN:
+            data.update(_place(channel))
+            where = f"{where}, {channel}"
+        logger.log(logging.WARNING if is_loud else logging.DEBUG, "%s: guard %s: %s", where, kind, detail)
         if until is not None:
             data["until"] = until
         if account is not None:
@@ -258,3 +346,12 @@ class ChannelGuards:
 
     def _time(self, at_ms: int) -> str:
         return datetime.fromtimestamp(at_ms / 1000, self._parts.usage.zone).strftime("%Y-%m-%d %H:%M")
+
+
+def _place(channel: ChannelRef) -> dict[str, JsonValue]:
+    return {"sid": channel.sid, "channelId": channel.channel_id}
+
+
+def _channel_in(data: JsonObject) -> ChannelRef:
+    """Return the channel that a note or a checkpoint names; `MAIN` where it names none."""
+    return ChannelRef(read_str(data, "sid"), read_str(data, "channelId", MAIN.channel_id))

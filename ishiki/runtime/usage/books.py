@@ -23,7 +23,8 @@ from ishiki.core.entries import EVENT, Entry, step_key
 from ishiki.core.messages import AssistantMessage, Usage
 from ishiki.errors import StorageError
 from ishiki.jsonvalue import read_str
-from ishiki.runtime.usage.tally import DayUsage, Mark, read_day, usage_folder, write_day
+from ishiki.runtime.usage.tally import DayUsage, Mark, read_day, usage_folder
+from ishiki.storage.replacing import replace_file
 
 __all__ = ["ProfileUsage", "UsageBooks"]
 
@@ -318,7 +319,7 @@ class UsageBooks:
     async def _write(self, profile: ProfileUsage, day: _Day) -> bool:
         content = orjson.dumps(day.usage.to_json())
         try:
-            await anyio.to_thread.run_sync(write_day, day.file, content)
+            await anyio.to_thread.run_sync(replace_file, day.file, content)
         except OSError as error:
             profile.give_back(day)
             self._note_change()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import TypeAlias
 
-from ishiki.contracts.events import ChannelRef
 from ishiki.core.agent import Agent
 from ishiki.core.entries import Entry, step_key
 from ishiki.core.events import AgentEvent, MessageAppended, TurnStart
@@ -86,16 +85,16 @@ def _text_of(part: ModelPart) -> str:
 class RuntimeMeter:
     """One runtime's share of its profile's numbers."""
 
-    def __init__(self, usage: ProfileUsage, channel: ChannelRef, window: Sequence[Entry]) -> None:
+    def __init__(self, usage: ProfileUsage, channel: str, window: Sequence[Entry]) -> None:
         """Count for `channel` in `usage`, and count first what of its log a kill has left uncounted.
 
         Args:
             usage: the profile's.
-            channel: the runtime's.
+            channel: the runtime's, as `<sid>/<channel>`, or `main` in cross mode.
             window: the newest entries of its log.
         """
         self._usage = usage
-        self._channel = str(channel)
+        self._channel = channel
         usage.catch_up(self._channel, window)
 
     def metered(self, model: LanguageModel) -> LanguageModel:

@@ -5,7 +5,6 @@ The format is described in docs/formats/usage.md.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -28,7 +27,6 @@ __all__ = [
     "Tally",
     "read_day",
     "usage_folder",
-    "write_day",
 ]
 
 FORMAT = "ishiki.usage"
@@ -222,18 +220,3 @@ def _day_of(file: Path, data: JsonObject) -> DayUsage:
 
 def _damaged(file: Path, problem: str) -> StorageError:
     return StorageError(problem, path=file, code="storage_damaged")
-
-
-def write_day(file: Path, content: bytes) -> None:
-    """Replace `file` by `content`, all or nothing, also over a power loss. Blocks.
-
-    Raises:
-        OSError: it is as it was.
-    """
-    file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_name(f"{file.name}.new")
-    with beside.open("wb") as target:
-        target.write(content)
-        target.flush()
-        os.fsync(target.fileno())
-    beside.replace(file)
