@@ -23,6 +23,7 @@ from ishiki.core.messages import (
 )
 from ishiki.core.plugin import AgentPlugin, ContextRequest, overrides
 from ishiki.core.repair import well_formed
+from ishiki.core.store import all_of
 from ishiki.jsonvalue import read_array
 
 __all__ = ["WITHHELD_TEXT", "project", "withheld_ids"]
@@ -33,7 +34,7 @@ WITHHELD_TEXT = "[withheld]"
 
 def withheld_ids(entries: Sequence[Entry]) -> frozenset[str]:
     """Return the ids of the entries that are withheld from requests."""
-    ids = [read_array(entry.json_data, "ids") for entry in entries if entry.type == WITHHELD]
+    ids = [read_array(entry.json_data, "ids") for entry in all_of(entries, WITHHELD)]
     return frozenset(item for group in ids for item in group if isinstance(item, str))
 
 

@@ -7,16 +7,27 @@ from typing import Protocol, runtime_checkable
 
 from ishiki.core.entries import Entry, place_joined
 
-__all__ = ["EntryStore", "IndexedWindow", "MemoryStore", "newest_of"]
+__all__ = ["EntryStore", "IndexedWindow", "MemoryStore", "all_of", "newest_of"]
 
 
 @runtime_checkable
 class IndexedWindow(Protocol):
-    """A window that finds an entry without looking at the others: decoding thousands makes opening slow."""
+    """A window that finds entries by their type without decoding the others, which costs time and memory."""
+
+    def of_type(self, kind: str) -> Sequence[Entry]:
+        """Return the entries of a type, in history order."""
+        ...
 
     def newest(self, kind: str) -> Entry | None:
         """Return the newest entry of a type, or None."""
         ...
+
+
+def all_of(window: Sequence[Entry], kind: str) -> Sequence[Entry]:
+    """Return the entries of the type `kind` in a store's window, in history order."""
+    if isinstance(window, IndexedWindow):
+        return window.of_type(kind)
+    return [entry for entry in window if entry.type == kind]
 
 
 def newest_of(window: Sequence[Entry], kind: str) -> Entry | None:

@@ -42,6 +42,10 @@ class WindowView(Sequence[Entry]):
     def __reversed__(self) -> Iterator[Entry]:
         return (stored.entry for stored in reversed(self._stored))
 
+    def of_type(self, kind: str) -> Sequence[Entry]:
+        """Return the entries of a type, in history order; only those are decoded."""
+        return [stored.entry for stored in self._stored if stored.kind == kind]
+
     def newest(self, kind: str) -> Entry | None:
         """Return the newest entry of a type; only that one is decoded."""
         return next((stored.entry for stored in reversed(self._stored) if stored.kind == kind), None)

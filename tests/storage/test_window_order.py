@@ -22,6 +22,7 @@ from ishiki.core.entries import (
     step_key,
 )
 from ishiki.core.messages import AssistantMessage, CustomMessage
+from ishiki.core.store import all_of, newest_of
 from ishiki.jsonvalue import JsonValue
 from ishiki.storage import EventLog, LogFiles
 from ishiki.storage.format import StoredEntry, batch_key, encode_entries
@@ -99,6 +100,11 @@ async def test_the_live_window_is_always_the_placed_order_of_the_newest_lines_al
         newest = max((index for index, entry in enumerate(in_file) if entry.type == CHECKPOINT), default=-1)
         await log.aclose()
         reopened = await EventLog.open(path, sid="a:1", channel_id="group:1", window_entries=limit, files=files)
+        for kind in {entry.type for entry in in_file}:
+            found = [entry for entry in place_joined(in_file[-limit:]) if entry.type == kind]
+            for window in (log.window(), reopened.window()):
+                assert list(all_of(window, kind)) == found
+                assert newest_of(window, kind) == (found[-1] if found else None)
         assert list(reopened.window()) == place_joined(in_file[-limit:])
         assert reopened.entries_since_checkpoint == log.entries_since_checkpoint == len(in_file) - newest - 1
         assert reopened.last_checkpoint == log.last_checkpoint == (in_file[newest] if newest >= 0 else None)
