@@ -115,6 +115,7 @@ class _Block:
     _count: int = 0
     _facts: int = 0
     _turns: int = 0
+    _compacted: JsonObject = field(default_factory=dict[str, JsonValue])
 
     def lines(self) -> list[bytes]:
         while self._count < BLOCK // 2:
@@ -229,13 +230,14 @@ class _Block:
     def _compaction(self) -> None:
         last = self._batches[len(self._batches) // 5][-1]  # what follows it fills a request's budget
         summary = " ".join(_WORDS)
-        self._add(Entry(COMPACT, {"summary": summary, "lastEntryId": last.id}, self._now, self._id()))
+        self._compacted = {"summary": summary, "lastEntryId": last.id}
+        self._add(Entry(COMPACT, self._compacted, self._now, self._id()))
 
     def _checkpoint(self) -> None:
         keys: list[JsonValue] = [f"{_CHANNEL}|{_ID}{number:04d}|42|{self._now}" for number in range(_KEYS)]
         data: dict[str, JsonValue] = {
             "state": {"version": 1},
-            "compaction": None,
+            "compaction": self._compacted,
             "waits": [],
             "guards": {},
             "names": {f"onebot:{40 + number}": f"成员 {40 + number}" for number in range(9)},
