@@ -20,6 +20,7 @@ from ishiki.cli.environment import project_environment, project_folder
 from ishiki.config import Settings
 from ishiki.core.clock import SystemClock
 from ishiki.errors import ConfigError, StorageError
+from ishiki.runtime.address import MAIN
 from ishiki.runtime.paths import folder_name
 from ishiki.storage.data_folder import DataFiles, find_data_files, json_problem, lock_folder, set_aside
 from ishiki.storage.findings import FINDING_KINDS, Finding, LogReport
@@ -237,6 +238,9 @@ def _places(finding: Finding) -> str:
 def _place_of(log: Path, data: Path) -> LogPlace:
     """Return what the folders' names say about a log in the usual place; nothing about one elsewhere."""
     above = log.parent.relative_to(data).parts
+    if above[1:] == (MAIN.channel_id,):
+        main = MAIN.sid, MAIN.channel_id
+        return LogPlace(lambda sid, channel_id: (sid, channel_id) == main, main)
     if len(above) != _DEPTH:
         return LogPlace()
     account, channel = above[-2:]

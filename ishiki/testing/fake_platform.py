@@ -74,6 +74,10 @@ class FakePlatform:
         """The contents that went out: those answered with `sent` or `unknown`."""
         return [sent.content for sent in self.sent if sent.outcome.state in ("sent", "unknown")]
 
+    def remember(self, *messages: MessageCreated) -> None:
+        """Let `message` and `recent_history` find these as well."""
+        self._messages.update({message.message_id: message for message in messages})
+
     def hold(self) -> None:
         """Let every send from now on wait for `release`."""
         self._gate = anyio.Event()

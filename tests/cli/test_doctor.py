@@ -174,3 +174,13 @@ def test_it_runs_as_a_command_on_the_configured_folder(data: DataFolder) -> None
             [*command, *more], cwd=data.folder.parent, capture_output=True, text=True, timeout=50, check=False
         )
         assert (done.returncode, done.stderr) == (status, "")
+
+
+def test_the_log_of_a_mind_of_many_channels_is_at_home_under_main(data: DataFolder) -> None:
+    """Format of events.jsonl: in cross mode the log lies at `<profile>/main/`, with an empty account."""
+    log = data.folder / "mind" / "main" / "events.jsonl"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(encode_header("", "main") + line("1"))
+    assert data.examine()[0] == 0
+    log.write_bytes(encode_header(SID, "group:1") + line("1"))
+    assert data.examine()[0] == 1

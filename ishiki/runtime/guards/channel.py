@@ -336,7 +336,10 @@ class ChannelGuards:
         if self._is_cross and channel != MAIN:
             data.update(_place(channel))
             where = f"{where}, {channel}"
-        logger.log(logging.WARNING if is_loud else logging.DEBUG, "%s: guard %s: %s", where, kind, detail)
+        if is_loud:
+            logger.warning("%s: guard %s: %s", where, kind, detail)
+        else:
+            logger.debug("%s: guard %s: %s", where, kind, detail)
         if until is not None:
             data["until"] = until
         if account is not None:
