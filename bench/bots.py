@@ -200,7 +200,9 @@ def profile(*, model: str = "main", more: str = "") -> str:
 
 def _environment(port: int, more: Mapping[str, str]) -> dict[str, str]:
     settings = {row.name for row in setting_rows()}
-    inherited = {name: value for name, value in os.environ.items() if name.upper() not in settings}
+    # As for whoever deploys it: the second start finds the byte code of the first.
+    left_out = settings | {"PYTHONDONTWRITEBYTECODE"}
+    inherited = {name: value for name, value in os.environ.items() if name.upper() not in left_out}
     driver = next(row.default for row in setting_rows() if row.name == "DRIVER")
     ours = {"HOST": "127.0.0.1", "PORT": str(port), "DRIVER": driver, "NO_PROXY": "127.0.0.1,localhost"}
     return inherited | ours | dict(more)
