@@ -44,6 +44,8 @@ class _ProfileAgenda:
     """By the address of the runtime; never empty."""
     is_kept_off: bool = False
     """Whether the file is not ours to replace: a newer version wrote it."""
+    is_behind: bool = False
+    """Whether the disk has refused what `waits` says."""
 
 
 @dataclass(slots=True, eq=False)
@@ -71,22 +73,24 @@ class Agenda:
         """
         async with self._lock:
             profile = await self._opened(profile_id)
-            if list(profile.waits.get(address, ())) == list(waits):
+            if list(profile.waits.get(address, ())) == list(waits) and not profile.is_behind:
                 return
             if waits:
                 profile.waits[address] = tuple(waits)
             else:
-                del profile.waits[address]
+                profile.waits.pop(address, None)
             changed, self.changed = self.changed, anyio.Event()
             changed.set()
             if profile.is_kept_off:
                 return
             content = orjson.dumps(agenda_to_json(profile.waits))
+            profile.is_behind = True
             try:
                 await anyio.to_thread.run_sync(replace_file, profile.file, content)
             except OSError as error:
                 problem = f"cannot be written: {error}; free space or mend its permissions"
                 raise StorageError(problem, path=profile.file, code="storage_unwritable") from error
+            profile.is_behind = False
 
     def due_times(self) -> Mapping[tuple[str, ChannelRef], int]:
         """Return when each runtime has to be there next, in epoch milliseconds, by profile and address.

@@ -15,7 +15,7 @@ from ishiki.contracts.platform import MediaRef, Platform, SendOutcome
 from ishiki.contracts.resources import FilePayload
 from ishiki.errors import ToolError
 from ishiki.jsonvalue import JsonObject
-from ishiki.plugin.onebot_platform import PlatformLimits, describe_failure
+from ishiki.plugin.onebot_platform import OneBotPlatform, PlatformLimits, describe_failure
 from ishiki.testing.journal import Journal
 from ishiki.testing.onebot_actions import Answer, AnswerWhen, DropSocket, Fail, NeverAnswer
 from ishiki.testing.onebot_frames import image, segment, text
@@ -304,3 +304,16 @@ def test_what_ends_say_becomes_a_few_words(info: dict[str, object], words: str) 
     """Our choice: the wordings of NapCat, go-cqhttp and Lagrange."""
     failure = ActionFailed(**info)
     assert describe_failure(failure) == words
+
+
+async def test_a_mind_of_every_account_asks_one_that_is_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our choice, cross mode with `onebot:*`: it has no account of its own, so any that is there will do."""
+    async with connected(monkeypatch) as (bot, peer):
+        ends = bot.adapter
+        anybody = OneBotPlatform("onebot:*", accounts=ends.accounts, sent=ends.sent, clock=ends.clock)
+        assert anybody.is_online()
+        assert anybody.connection_count() == 1
+        message_id = await peer.say("hello", group_id=500)
+        found = await anybody.message(str(message_id))
+        assert found is not None
+        assert found.content == "hello"

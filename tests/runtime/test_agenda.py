@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from ishiki.contracts.events import ChannelRef
+from ishiki.errors import StorageError
 from ishiki.jsonvalue import JsonObject, JsonValue
 from ishiki.runtime.agenda import Agenda, agenda_from_json, agenda_to_json
 from ishiki.runtime.agenda_watch import AgendaWatch
@@ -59,6 +60,20 @@ async def test_what_is_put_is_read_by_the_next_process(tmp_path: Path) -> None:
     later = Agenda(tmp_path, clock)
     assert await later.open("neko") == (OTHER,)
     assert later.due_times() == {("neko", OTHER): clock.now_ms() + 30_000}
+
+
+async def test_what_the_disk_has_refused_is_written_as_soon_as_it_takes_it(tmp_path: Path) -> None:
+    """Our choice: a full disk passes."""
+    clock = FakeClock()
+    obstacle = tmp_path / "neko" / "agenda.json.new"
+    obstacle.mkdir(parents=True)
+    agenda = Agenda(tmp_path, clock)
+    with pytest.raises(StorageError) as caught:
+        await agenda.put("neko", GROUP, [at(clock, 60)])
+    assert caught.value.code == "storage_unwritable"
+    obstacle.rmdir()
+    await agenda.put("neko", GROUP, [at(clock, 60)])
+    assert await Agenda(tmp_path, clock).open("neko") == (GROUP,)
 
 
 class Builder:
