@@ -3,7 +3,7 @@
 * `schema`, `catalogue`: what the file says, and what a reference means
 * `gateway`: from a reference to something that answers
 * `failover`, `breaker`: groups; `limiter`: how many calls at once
-* `provider_model`, `chat_request`, `chat_stream`, `faults`, `litellm_wire`: one call, through LiteLLM
+* `provider_model`, `calls`, `chat_request`, `chat_stream`, `faults`, `litellm_wire`: one call, through LiteLLM
 * `demo`: the model that needs nothing
 
 Importing this package does not import LiteLLM; `Gateway.warm_up` or the first call does.

@@ -14,8 +14,8 @@ from typing import Literal, cast
 
 from ishiki.config import ConfigDocument, Expanded, KeyPath, expand, load_yaml, nearest, validate_config
 from ishiki.errors import ConfigError, GatewayError
+from ishiki.gateway.calls import RESERVED_SETTINGS
 from ishiki.gateway.demo import DEMO_REF
-from ishiki.gateway.provider_model import RESERVED_SETTINGS
 from ishiki.gateway.schema import LEVELS, GroupConfig, ModelConfig, ModelsFile, ModelType, ProviderConfig
 from ishiki.jsonvalue import JsonObject
 

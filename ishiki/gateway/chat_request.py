@@ -24,12 +24,15 @@ from ishiki.core.messages import (
     file_data_url,
 )
 from ishiki.core.model import ModelRequest, ToolChoice, ToolSpec
-from ishiki.jsonvalue import JsonObject, JsonValue, read_str
+from ishiki.jsonvalue import JsonObject, JsonValue, read_array, read_object, read_str
 
-__all__ = ["ChatDialect", "chat_messages", "chat_tool_choice", "chat_tools", "wire_text"]
+__all__ = ["REPLAY", "ChatDialect", "chat_messages", "chat_tool_choice", "chat_tools", "replay_of", "wire_text"]
 
 _NO_OUTPUT = "(no output)"
 """Some servers refuse a tool message without text."""
+
+REPLAY = "replay"
+"""The key in a reasoning part's provider options under which stands what goes back to whoever wrote it."""
 
 _AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
@@ -42,6 +45,21 @@ class ChatDialect:
     """Modalities it reads: text, image, audio, video, pdf."""
     sends_reasoning: bool = False
     """Whether earlier reasoning goes back as `reasoning_content`."""
+    signer: str = ""
+    """Whose signed reasoning goes back as it came; "" for nobody's. Another model's signature would be refused."""
+
+
+def replay_of(message: AssistantMessage, signer: str) -> JsonObject:
+    """Return what `signer` wants sent back with `message`; empty where it did not write it.
+
+    `thinkingBlocks` are Anthropic's signed blocks, `callSignatures` are Gemini's, one for each call or null.
+    """
+    for part in message.content:
+        if isinstance(part, ReasoningPart):
+            replay = read_object(part.provider_options, REPLAY)
+            if signer and replay.get("by") == signer:
+                return replay
+    return {}
 
 
 def wire_text(text: str) -> str:
@@ -140,21 +158,24 @@ def _file_part(part: FilePart, dialect: ChatDialect) -> JsonObject:
 
 def _assistant(message: AssistantMessage, dialect: ChatDialect) -> JsonObject:
     # Calls that the provider ran itself are its own business, and so are their results.
-    calls: list[JsonObject] = [
-        {
-            "id": call.tool_call_id,
-            "type": "function",
-            "function": {"name": call.tool_name, "arguments": _arguments(call.input)},
-        }
-        for call in message.tool_calls
-        if not call.provider_executed
-    ]
+    replay = replay_of(message, dialect.signer)
+    signatures = read_array(replay, "callSignatures")
+    calls: list[JsonObject] = []
+    for position, call in enumerate(call for call in message.tool_calls if not call.provider_executed):
+        function: JsonObject = {"name": call.tool_name, "arguments": _arguments(call.input)}
+        written: dict[str, JsonValue] = {"id": call.tool_call_id, "type": "function", "function": function}
+        signature = signatures[position] if position < len(signatures) else None
+        if isinstance(signature, str):
+            written["provider_specific_fields"] = {"thought_signature": signature}
+        calls.append(written)
     text = wire_text(message.text)
     out: dict[str, JsonValue] = {"role": "assistant", "content": text or (None if calls else "")}
     if dialect.sends_reasoning:
         reasoning = "".join(part.text for part in message.content if isinstance(part, ReasoningPart))
         if reasoning:
             out["reasoning_content"] = wire_text(reasoning)
+    if blocks := read_array(replay, "thinkingBlocks"):
+        out["thinking_blocks"] = [*blocks]
     if calls:
         out["tool_calls"] = calls
     return out

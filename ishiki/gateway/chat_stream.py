@@ -14,8 +14,9 @@ from typing import cast
 
 from ishiki.core.messages import FinishReason, Usage
 from ishiki.core.model import Finish, ModelPart, ReasoningDelta, ResponseStart, TextDelta, ToolCall, ToolCallDelta
-from ishiki.gateway.chat_request import wire_text
+from ishiki.gateway.chat_request import REPLAY, wire_text
 from ishiki.gateway.estimate import estimate_text
+from ishiki.jsonvalue import JsonObject, JsonValue
 
 __all__ = ["ChunkReader"]
 
@@ -47,6 +48,7 @@ class _Call:
     wire_id: str
     name: str = ""
     pieces: list[str] = field(default_factory=list[str])
+    signature: str | None = None
 
     @property
     def arguments(self) -> str:
@@ -62,6 +64,23 @@ class _Call:
         return True
 
 
+@dataclass(slots=True)
+class _Thinking:
+    """Anthropic's thinking blocks, which have to be sent back as they came. A signature ends its block."""
+
+    blocks: list[JsonObject] = field(default_factory=list[JsonObject])
+    _open: list[str] = field(default_factory=list[str])
+
+    def take(self, piece: object) -> None:
+        if _field(piece, "type") == "redacted_thinking":
+            self.blocks.append({"type": "redacted_thinking", "data": _text(_field(piece, "data"))})
+            return
+        self._open.append(_text(_field(piece, "thinking")))
+        if signature := _text(_field(piece, "signature")):
+            self.blocks.append({"type": "thinking", "thinking": "".join(self._open), "signature": signature})
+            self._open.clear()
+
+
 class ChunkReader:
     """Turns the chunks of one answer into parts.
 
@@ -70,8 +89,14 @@ class ChunkReader:
         has_content: whether anything of the answer has come.
     """
 
-    def __init__(self) -> None:
-        """Start before the first chunk."""
+    def __init__(self, *, signer: str = "") -> None:
+        """Start before the first chunk.
+
+        Args:
+            signer: who signs reasoning that has to be sent back; "" where nothing has.
+        """
+        self._signer = signer
+        self._thinking = _Thinking()
         self.is_finished = False
         self.has_content = False
         self._has_started = False
@@ -94,6 +119,8 @@ class ChunkReader:
             if reasoning := _content(_field(delta, name)):
                 yield self._counted(ReasoningDelta(reasoning))
                 break
+        for block in _list(_field(delta, "thinking_blocks")):
+            self._thinking.take(block)
         for name in ("content", "refusal"):
             if text := _content(_field(delta, name)):
                 yield self._counted(TextDelta(text))
@@ -109,11 +136,22 @@ class ChunkReader:
         Args:
             input_estimate: tokens of the request, used where the provider sent no usage.
         """
+        if replay := self._replay():
+            yield ReasoningDelta("", {REPLAY: replay})
         for call in self._calls:
             yield ToolCall(call.call_id, call.name, call.arguments)
         reason = "tool-calls" if self._calls and self._reason == "stop" else self._reason
         usage = self._usage or Usage(input_estimate, self._written, is_estimate=True)
         yield Finish(reason, usage)
+
+    def _replay(self) -> JsonObject:
+        """Return what goes back to whoever signed it; empty for nothing."""
+        replay: dict[str, JsonValue] = {"by": self._signer}
+        if self._thinking.blocks:
+            replay["thinkingBlocks"] = [*self._thinking.blocks]
+        if any(call.signature for call in self._calls):
+            replay["callSignatures"] = [call.signature or None for call in self._calls]
+        return replay if self._signer and len(replay) > 1 else {}
 
     def _counted(self, part: TextDelta | ReasoningDelta) -> ModelPart:
         self.has_content = True
@@ -138,6 +176,7 @@ class ChunkReader:
         if call is None:
             return
         call.name = call.name or name
+        call.signature = call.signature or _text(_field(_field(piece, "provider_specific_fields"), "thought_signature"))
         if arguments:
             call.pieces.append(arguments)
             self._written += estimate_text(arguments)

@@ -15,12 +15,13 @@ from ishiki.config import Redactor
 from ishiki.core.clock import Clock, Random, SystemClock, SystemRandom
 from ishiki.core.model import LanguageModel, ModelInfo
 from ishiki.errors import GatewayError
+from ishiki.gateway.calls import Target
 from ishiki.gateway.catalogue import Catalogue, ModelEntry, Reference, read_catalogue, settings_of
 from ishiki.gateway.demo import DemoModel
 from ishiki.gateway.failover import FailoverPolicy, GroupModel, ModelGroup
 from ishiki.gateway.limiter import DEFAULT_MAX_CALLS, CallLimiter
 from ishiki.gateway.litellm_wire import LiteLLMWire
-from ishiki.gateway.provider_model import ProviderModel, Target
+from ishiki.gateway.provider_model import ProviderModel
 from ishiki.gateway.schema import ModelType
 
 __all__ = ["Gateway"]

@@ -15,7 +15,7 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Protocol, cast
@@ -52,6 +52,8 @@ _CALL_ONCE: JsonObject = {"stream": True, "max_retries": 0, "num_retries": 0, "t
 NO_KEY = "no-key"
 """Sent where a local server wants none. Without any, LiteLLM would send the value of OPENAI_API_KEY to it."""
 
+_FINISH_FIELDS = ("received_finish_reason", "intermittent_finish_reason", "received_any_finish_reason")
+
 _AFTER_FINISH_S = 5.0
 """How long the usage, which follows the finish, is waited for."""
 
@@ -72,6 +74,10 @@ class WireCall:
     """What `arguments` were made from; its size is estimated where the provider counts no tokens."""
     reads_raw_chunks: bool
     """Whether the answer is a chat-completions stream as it is."""
+    signer: str = ""
+    """Who signs reasoning that has to be sent back; "" where nothing has."""
+    facts: JsonObject | None = None
+    """What LiteLLM is to believe of a model whose name it does not know."""
 
 
 class _Stream(Protocol):
@@ -88,7 +94,9 @@ class _LiteLLM(Protocol):
 
     suppress_debug_info: bool
     disable_token_counter: bool
+    model_cost: Mapping[str, object]
 
+    def register_model(self, model_cost: Mapping[str, object]) -> object: ...
     async def acompletion(self, **arguments: object) -> _Stream: ...
     async def close_litellm_async_clients(self) -> None: ...
 
@@ -157,7 +165,7 @@ class LiteLLMWire:
         Raises:
             ModelError: whatever went wrong, redacted.
         """
-        reader = ChunkReader()
+        reader = ChunkReader(signer=call.signer)
         try:
             module = await self._module()
         except Exception as fault:
@@ -167,7 +175,9 @@ class LiteLLMWire:
             while (chunk := await response.next(_AFTER_FINISH_S if reader.is_finished else None)) is not None:
                 for part in reader.read(chunk):
                     yield part
-            if not reader.is_finished:
+                # An empty chunk is no beginning: what fails then has not been half an answer.
+                response.phase = "streaming" if reader.has_content else "opening"
+            if not reader.is_finished or response.is_finish_made_up:
                 raise self._ended_early(call, reader)
             for part in reader.end(estimate_request(call.request)):
                 yield part
@@ -207,11 +217,21 @@ class _Response:
         self._fault = fault
         self._stream: _Stream | None = None
         self._chunks: AsyncIterator[object] | None = None
+        self.phase: Phase = "opening"
+
+    @property
+    def is_finish_made_up(self) -> bool:
+        """Whether LiteLLM's wrapper has finished an answer that the provider did not."""
+        if self._call.reads_raw_chunks or self._stream is None:
+            return False
+        # Where the wrapper keeps the provider's own; without any it ends a stream by a `stop` of its own making.
+        return not any(getattr(self._stream, name, None) for name in _FINISH_FIELDS)
 
     async def open(self) -> None:
         """Send the request and wait for the status line."""
         if self._call.base_url is not None and _is_loopback(self._call.base_url):
             _spare_loopback_from_proxies()
+        _tell(self._module, self._call)
         try:
             self._stream = await self._module.acompletion(**self._call.arguments, **_CALL_ONCE)
             chunks = self._stream.completion_stream if self._call.reads_raw_chunks else self._stream
@@ -226,13 +246,14 @@ class _Response:
             return None
         try:
             with anyio.move_on_after(limit_s):
+                # Of some providers LiteLLM sends the request here, and not before.
                 return await anext(self._chunks, None)
         except Exception as fault:  # noqa: BLE001 - as in `open`
             if limit_s is not None:
                 # The finish has come: the answer is whole, only its usage is lost and will be estimated.
                 logger.debug("%s: the end of a finished answer failed: %s", self._call.ref, type(fault).__name__)
                 return None
-            raise self._fault(fault, self._call, "streaming") from None
+            raise self._fault(fault, self._call, self.phase) from None
         return None
 
     async def aclose(self) -> None:
@@ -241,6 +262,22 @@ class _Response:
             return
         with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSE_LIMIT_S):
             await self._stream.aclose()
+
+
+def _tell(module: _LiteLLM, call: WireCall) -> None:
+    """Tell LiteLLM of a model whose name it does not know."""
+    if call.facts is None:
+        return
+    name = str(call.arguments["model"]).rpartition("/")[2]
+    known = f"{call.facts['litellm_provider']}/{name}"
+    is_listed = known in module.model_cost or call.facts["litellm_provider"] == _provider_of(module, name)
+    if not is_listed:
+        module.register_model({known: call.facts})
+
+
+def _provider_of(module: _LiteLLM, name: str) -> object:
+    listed = module.model_cost.get(name)
+    return cast("Mapping[str, object]", listed).get("litellm_provider") if isinstance(listed, Mapping) else None
 
 
 def _is_loopback(url: str) -> bool:

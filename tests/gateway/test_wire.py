@@ -24,7 +24,7 @@ from ishiki.core.messages import (
 )
 from ishiki.core.model import ModelInfo, ModelRequest, ModelSettings, ResponseStart, TextDelta, ToolCallDelta
 from ishiki.errors import ModelError, ModelErrorKind
-from ishiki.gateway.provider_model import Target, wire_call
+from ishiki.gateway.calls import Target, wire_call
 from ishiki.jsonvalue import JsonValue
 from ishiki.testing import openai_replies as replies
 from ishiki.testing.openai_server import OpenAIServer

@@ -43,7 +43,7 @@ FAILED: dict[str, tuple[replies.Reply, str]] = {
     "500": (replies.error(500, "Traceback (most recent call last): boom"), "model_unavailable"),
     "502 with a page": (replies.bad_gateway(), "model_unavailable"),
     "a reset": (replies.Reset(), "model_unavailable"),
-    "a reset behind the headers": (replies.Reset("after_headers"), "model_cut"),
+    "a reset behind the headers": (replies.Reset("after_headers"), "model_unavailable"),
     "a hang": (replies.Hang(), "model_timeout"),
     "a hang behind the headers": (replies.Hang("after_headers"), "model_timeout"),
     "a hang between two parts": (
