@@ -21,8 +21,9 @@ from ishiki.gateway.demo import DemoModel
 from ishiki.gateway.failover import FailoverPolicy, GroupModel, ModelGroup
 from ishiki.gateway.limiter import DEFAULT_MAX_CALLS, CallLimiter
 from ishiki.gateway.litellm_wire import LiteLLMWire
-from ishiki.gateway.provider_model import ProviderModel
+from ishiki.gateway.provider_model import ProviderModel, Watching
 from ishiki.gateway.schema import ModelType
+from ishiki.gateway.transcripts import RequestDump
 
 __all__ = ["Gateway"]
 
@@ -38,13 +39,17 @@ class Gateway:
         random: Random | None = None,
         max_calls: int = DEFAULT_MAX_CALLS,
         redactor: Redactor | None = None,
+        dump_folder: Path | None = None,
+        debug_stream: bool = False,
     ) -> None:
-        """Serve `catalogue`; usually made by `load`."""
+        """Serve `catalogue`; usually made by `load`, which explains the rest."""
         self._clock = clock or SystemClock()
         self._random = random or SystemRandom()
         self._redactor = redactor or Redactor()
         self._limiter = CallLimiter(max_calls, self._clock)
         self._wire = LiteLLMWire(clock=self._clock, redact=self._redactor.redact)
+        dump = RequestDump(dump_folder, clock=self._clock, redact=self._redactor.redact) if dump_folder else None
+        self._watching = Watching(dump, debug_stream)
         self._catalogue = catalogue
         self._models: dict[str, LanguageModel] = {}
         self._groups: dict[str, ModelGroup] = {}
@@ -60,6 +65,8 @@ class Gateway:
         random: Random | None = None,
         max_calls: int = DEFAULT_MAX_CALLS,
         redactor: Redactor | None = None,
+        dump_folder: Path | None = None,
+        debug_stream: bool = False,
     ) -> Self:
         """Read models.yaml and make its gateway. Blocks on the disk, imports nothing heavy.
 
@@ -70,12 +77,22 @@ class Gateway:
             random: for groups and pauses; None: the process's.
             max_calls: model calls in flight at once.
             redactor: learns the keys of the file; None: one of its own.
+            dump_folder: where each request to a provider and its answer are written; None: nowhere.
+            debug_stream: whether each part of an answer is logged at DEBUG.
 
         Raises:
             ConfigError: the file is no valid models.yaml (mostly a `GatewayError`); all findings are in it.
         """
         catalogue = read_catalogue(file, os.environ if env is None else env)
-        return cls(catalogue, clock=clock, random=random, max_calls=max_calls, redactor=redactor)
+        return cls(
+            catalogue,
+            clock=clock,
+            random=random,
+            max_calls=max_calls,
+            redactor=redactor,
+            dump_folder=dump_folder,
+            debug_stream=debug_stream,
+        )
 
     @property
     def limiter(self) -> CallLimiter:
@@ -205,7 +222,9 @@ class Gateway:
             if reference.provider.is_demo:
                 model = DemoModel(reference.ref, variables=self._catalogue.unset)
             else:
-                model = ProviderModel(_target(reference), wire=self._wire, limiter=self._limiter)
+                model = ProviderModel(
+                    _target(reference), wire=self._wire, limiter=self._limiter, watching=self._watching
+                )
             self._models[reference.ref] = model
         return model
 

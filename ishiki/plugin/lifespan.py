@@ -179,6 +179,8 @@ class Lifespan:
             clock=Adapter.clock,
             max_calls=self._settings.max_model_calls,
             redactor=self._redactor,
+            dump_folder=self._data_dir / "requests" if self._settings.dump_requests else None,
+            debug_stream=self._settings.debug_stream,
         )
 
     def _platform_for(self, clock: Clock) -> Callable[[str, LimitsConfig], Platform]:
