@@ -257,3 +257,17 @@ def test_who_asks_for_the_same_group_shares_its_breakers(tmp_path: Path) -> None
     """Our choice: a provider that is down is down for every channel."""
     gateway = load(tmp_path)
     assert gateway.group("fast") is gateway.group("fast")
+
+
+def test_each_level_of_a_model_has_a_breaker_of_its_own(tmp_path: Path) -> None:
+    """Reference, models.yaml: every level has its own breaker; one that thinks too long says nothing of the others."""
+    text = """
+providers:
+  relay: {api: openai-completions, base_url: https://relay.example/v1, models: [{id: main}]}
+groups:
+  deep: {models: ["relay:main:high", "relay:main:low"]}
+"""
+    group = load(tmp_path, text).group("deep")
+    group.members[0].breaker.failure()
+    counts = {ref: status.failures for ref, status in group.status().items()}
+    assert counts == {"relay:main:high": 1, "relay:main:low": 0}
