@@ -120,7 +120,7 @@ def test_the_examples_of_the_guide_load(tmp_path: Path) -> None:
         re.sub(r"^   ", "", block, flags=re.MULTILINE) for block in re.findall(r"```yaml\n(.*?) *```", guide, re.DOTALL)
     ]
     first, *others = blocks
-    assert len(others) == 2
+    assert len(others) == 3
     for index, block in enumerate(others):
         read_profile(write_profile(tmp_path, f"p{index}", f"{first}\n{block}").parent, {})
 

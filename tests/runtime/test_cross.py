@@ -305,7 +305,6 @@ async def test_a_profile_that_changes_its_mode_goes_on_in_the_other_log(tmp_path
         bot.say("alone again")
         await bot.quiet()
         assert bot.facts(GROUP) == ["alone", "alone again"]
-        assert bot.supervisor.resident_count == 1
 
 
 async def test_a_channel_that_a_profile_no_longer_claims_is_no_target_any_more(tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ _STRUCTURE = (
 )
 _OURS = re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(_STRUCTURE)})\b)", re.IGNORECASE)
 _SPOKEN = re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(set(_STRUCTURE) - {'thoughts'})})\b)", re.IGNORECASE)
+_NODE_TAG = re.compile(r"<(/?)message\b")
+
 _HEAD_SAFE = {ord(mark): ord(mark) + 0xFEE0 for mark in "[]|"}
 """To their full-width forms."""
 _TAG_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
@@ -147,7 +149,9 @@ def _fact_line(world: World, message: CustomMessage, line: ReadLine) -> str:
         world.users[line.user_id] = line.name or world.users.get(line.user_id, "")
     head = [_bar(line.message_id), line.time, _bar(who), *([f"reply to {_bar(line.reply)}"] if line.reply else [])]
     # What is no known element becomes text; in old logs it may stand there as it was typed.
-    body = serialise(parse(line.content)).replace("\n", f"\n{INDENT}")
+    # A forward's <message> nodes would read as lines of this window, so they are shown under another name.
+    content = _NODE_TAG.sub(r"<\1node", serialise(parse(line.content)))
+    body = content.replace("\n", f"\n{INDENT}")
     return f"<message>[{'|'.join(head)}] {body}</message>"
 
 
