@@ -14,7 +14,7 @@ from anyio.abc import TaskStatus
 
 from ishiki.core.clock import Clock, SystemClock
 from ishiki.core.disposer import resolved
-from ishiki.core.entries import Entry, message_entry
+from ishiki.core.entries import MESSAGE, Entry
 from ishiki.core.events import (
     AgentEvent,
     AgentInit,
@@ -169,8 +169,8 @@ class Agent:
         receipt: Receipt | None = None
         if decision.store_now:
             now = self._clock.now_ms()
-            dated = [replace(item, timestamp=item.timestamp or now) for item in messages]
-            entries = [replace(message_entry(item, timestamp=now), joins=decision.joins) for item in dated]
+            dated = [item if item.timestamp else replace(item, timestamp=now) for item in messages]
+            entries = [Entry(MESSAGE, item, now, joins=decision.joins) for item in dated]
             receipt = self._journal.submit(entries, is_stale=is_stale, is_self=is_self)
         if decision.is_new_turn and decision.turn_id is not None:
             self._announce_turn(decision.turn_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast, overload
 
@@ -67,6 +67,16 @@ class AgentFeed:
 
     async def emit(self, event: AgentEvent | StreamEvent) -> None:
         """Give `event` to all listeners of its topic and return when all have returned or run out of time."""
+        rest = self.tell(event)
+        if rest is not None:
+            await rest
+
+    def tell(self, event: AgentEvent | StreamEvent) -> Awaitable[None] | None:
+        """Do as `emit`, without a task switch where no listener is asynchronous: most facts are heard by such alone.
+
+        Returns:
+            What is left to be awaited, or None.
+        """
         topic: Topic = "stream" if isinstance(event, StreamEvent) else "agent"
         unfinished: list[tuple[_Subscription, Awaitable[None]]] = []
         for subscription in tuple(self._topics[topic]):
@@ -83,11 +93,18 @@ class AgentFeed:
             else:
                 subscription.failures = 0
         if len(unfinished) == 1:
-            await self._finish(topic, event, *unfinished[0])
-        elif unfinished:
-            async with anyio.create_task_group() as group:
-                for subscription, awaitable in unfinished:
-                    group.start_soon(self._finish, topic, event, subscription, awaitable)
+            return self._finish(topic, event, *unfinished[0])
+        return self._finish_all(topic, event, unfinished) if unfinished else None
+
+    async def _finish_all(
+        self,
+        topic: Topic,
+        event: AgentEvent | StreamEvent,
+        unfinished: Sequence[tuple[_Subscription, Awaitable[None]]],
+    ) -> None:
+        async with anyio.create_task_group() as group:
+            for subscription, awaitable in unfinished:
+                group.start_soon(self._finish, topic, event, subscription, awaitable)
 
     async def _finish(
         self, topic: Topic, event: AgentEvent | StreamEvent, subscription: _Subscription, awaitable: Awaitable[None]

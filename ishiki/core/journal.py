@@ -369,4 +369,6 @@ class Journal:
 
     async def _tell(self, event: MessageAppended) -> None:
         self._inbox.appended()
-        await self._feed.emit(event)
+        rest = self._feed.tell(event)
+        if rest is not None:
+            await rest

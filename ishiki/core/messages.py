@@ -7,7 +7,7 @@ keeps the camelCase field names of the original's log, so that one opens here (d
 from __future__ import annotations
 
 import base64
-import uuid
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
@@ -49,7 +49,7 @@ ToolOutputType = Literal["text", "json", "error-text", "error-json", "execution-
 
 def new_id() -> str:
     """Return a fresh id: 32 hexadecimal digits."""
-    return uuid.uuid4().hex
+    return secrets.token_hex(16)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,11 +55,12 @@ def normalise(raw: JsonValue, *, now_ms: int, account: str = "") -> Normalised:
         return Ignored("no self_id")
     match raw.get("post_type"):
         case "message":
-            if _sender_id(raw) == self_id:
+            sender_id = _sender_id(raw)
+            if sender_id == self_id:
                 return Ignored("the account's own message")
-            return _created(raw, self_id, now_ms, is_self=False)
+            return _created(raw, self_id, sender_id, now_ms, is_self=False)
         case "message_sent":
-            return _created(raw, self_id, now_ms, is_self=True)
+            return _created(raw, self_id, _sender_id(raw), now_ms, is_self=True)
         case "notice" if raw.get("notice_type") in _RECALLS:
             return _deleted(raw, self_id, now_ms)
         case _:
@@ -75,23 +76,27 @@ def read_fetched(data: JsonObject, channel: ChannelRef | None, *, self_id: str, 
         self_id: the account that was asked.
         now_ms: see `normalise`.
     """
-    is_self = _sender_id(data) == self_id
-    found = _channel_id(data, self_id, is_self=is_self) if channel is None else channel.channel_id
-    if not read_id(data, "message_id") or not _sender_id(data):
+    sender_id = _sender_id(data)
+    is_self = sender_id == self_id
+    found = _channel_id(data, self_id, sender_id, is_self=is_self) if channel is None else channel.channel_id
+    if not read_id(data, "message_id") or not sender_id:
         return None
-    return _message(data, found, self_id, now_ms, is_self=is_self)
+    return _message(data, found, User(sender_id, _sender_name(data)), self_id, now_ms, is_self=is_self)
 
 
-def _created(raw: JsonObject, self_id: str, now_ms: int, *, is_self: bool) -> Normalised:
-    channel_id = _channel_id(raw, self_id, is_self=is_self)
+def _created(raw: JsonObject, self_id: str, sender_id: str, now_ms: int, *, is_self: bool) -> Normalised:
+    channel_id = _channel_id(raw, self_id, sender_id, is_self=is_self)
     if not channel_id:
         return Ignored("a message without its group or peer")
-    if not is_self and not _sender_id(raw):
+    if not is_self and not sender_id:
         return Ignored("a message without its sender")
-    return _message(raw, channel_id, self_id, now_ms, is_self=is_self)
+    author = User(self_id if is_self else sender_id, _sender_name(raw))
+    return _message(raw, channel_id, author, self_id, now_ms, is_self=is_self)
 
 
-def _message(raw: JsonObject, channel_id: str, self_id: str, now_ms: int, *, is_self: bool) -> MessageCreated:
+def _message(
+    raw: JsonObject, channel_id: str, author: User, self_id: str, now_ms: int, *, is_self: bool
+) -> MessageCreated:
     content = read_message(raw.get("message"), fallback=raw.get("raw_message"))
     timestamp = read_time_ms(raw, "time", now_ms=now_ms)
     return MessageCreated(
@@ -102,14 +107,14 @@ def _message(raw: JsonObject, channel_id: str, self_id: str, now_ms: int, *, is_
         message_id=read_id(raw, "message_id"),
         content=content.markup,
         is_direct=channel_id.startswith("private:"),
-        user=User(self_id if is_self else _sender_id(raw), _sender_name(raw)),
+        user=author,
         guild_id=read_id(raw, "group_id"),
         quote=content.quote,
         is_self=is_self,
     )
 
 
-def _channel_id(raw: JsonObject, self_id: str, *, is_self: bool) -> str:
+def _channel_id(raw: JsonObject, self_id: str, sender_id: str, *, is_self: bool) -> str:
     """Return the channel of a message, or "" where the frame does not tell.
 
     `message_type` decides: a private message that came through a group carries that group's id too.
@@ -120,8 +125,7 @@ def _channel_id(raw: JsonObject, self_id: str, *, is_self: bool) -> str:
         return f"group:{group_id}" if group_id else ""
     if kind is not None and kind != "private":
         return ""
-    sender = _sender_id(raw)
-    peer = read_id(raw, "target_id") or (sender if sender != self_id else "") if is_self else sender
+    peer = read_id(raw, "target_id") or (sender_id if sender_id != self_id else "") if is_self else sender_id
     return f"private:{peer}" if peer else ""
 
 

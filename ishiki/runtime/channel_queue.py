@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from ishiki.contracts.events import ChannelRef, ChatEvent
+from ishiki.content import is_at_self
+from ishiki.contracts.events import ChannelRef, ChatEvent, MessageCreated
 
 __all__ = ["ChannelQueue"]
 
@@ -17,26 +18,35 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class ChannelQueue:
-    """Bounded. What does not fit is shed: counted, and logged once until the queue has drained."""
+    """Bounded. What does not fit is shed, the oldest first: counted, and logged once until the queue has drained."""
 
     channel: ChannelRef
     profile_id: str
     bound: int
     shed: int = 0
     """Events that were shed since it last drained."""
+    is_urgent: bool = False
+    """Whether somebody waits for an answer: a message among its events speaks to the account."""
     drained: anyio.Event = field(default_factory=anyio.Event)
     """Set when the task that empties it has ended; a later event makes another queue."""
     _events: deque[ChatEvent] = field(default_factory=deque[ChatEvent])
 
     def offer(self, event: ChatEvent) -> bool:
-        """Take `event` in, and return whether it was; the newest ones are shed, so that the order stays whole."""
-        if len(self._events) >= self.bound:
-            if self.shed == 0:
-                logger.warning("%s: %d events wait already; further ones are shed", self.channel, self.bound)
-            self.shed += 1
-            return False
+        """Take `event` in, and return whether there was room for all.
+
+        Where there was not, the oldest one leaves: what was said last is what people wait to have answered. The very
+        first one stays, for it may be on its way to the log already.
+        """
+        if isinstance(event, MessageCreated) and not event.is_self:
+            self.is_urgent = self.is_urgent or event.is_direct or is_at_self(event.content, event.self_id)
         self._events.append(event)
-        return True
+        if len(self._events) <= self.bound:
+            return True
+        if self.shed == 0:
+            logger.warning("%s: %d events wait already; the oldest ones are shed", self.channel, self.bound)
+        self.shed += 1
+        del self._events[min(1, len(self._events) - 1)]
+        return False
 
     def head(self) -> ChatEvent | None:
         """Return the oldest event and leave it where it is, or None."""
@@ -45,7 +55,10 @@ class ChannelQueue:
     def pop(self) -> None:
         """Take the oldest event out: it has been handed on, or is a duplicate."""
         self._events.popleft()
-        if not self._events and self.shed:
+        if self._events:
+            return
+        self.is_urgent = False
+        if self.shed:
             logger.warning("%s: the queue has drained; %d events were shed", self.channel, self.shed)
             self.shed = 0
 

@@ -343,10 +343,10 @@ async def test_litellms_own_providers_answer_through_its_wrapper(tmp_path: Path)
     """Design, models.yaml: api litellm takes any LiteLLM provider; usage it does not get is an estimate of ours."""
     async with OpenAIServer() as server:
         file = one_server(tmp_path, server.base_url)
-        text = file.read_text(encoding="utf-8").replace("id: m,", "id: openai/m,")
+        text = file.read_text(encoding="utf-8").replace("id: m,", "id: openai/wrapped,")
         file.write_text(text.replace("openai-completions", "litellm"), encoding="utf-8")
         async with served(file) as gateway:
-            model = gateway.model("main:openai/m")
+            model = gateway.model("main:openai/wrapped")
             server.enqueue(
                 replies.tool_calls([replies.call("finish", {"reason": "x"})], reasoning="why", pieces=3),
                 replies.text("hello", usage="absent"),

@@ -38,11 +38,11 @@ class Decisions:
 
     def decide(
         self, created: MessageCreated, *, wakes: bool, reason: str, fields: Mapping[str, float] | None = None
-    ) -> Awaitable[None]:
-        """Wake at once where `wakes`, write the line, and return what tells the feed."""
+    ) -> Awaitable[None] | None:
+        """Wake at once where `wakes`, write the line, tell the feed, and return what is left to be awaited of that."""
         verdict = "wakes" if wakes else "does not wake"
         self.logger.debug("message %s %s: %s", created.message_id, verdict, reason)
-        return self.announce(created, wakes=wakes, reason=reason, fields=fields)
+        return self.agent.feed.tell(self._made(created, wakes, reason, fields, str(created.channel), ""))
 
     def announce(
         self,
@@ -65,6 +65,17 @@ class Decisions:
             channel: where, if there is no message.
             prompt: what the turn opens with; "": nothing.
         """
+        return self.agent.feed.emit(self._made(created, wakes, reason, fields, channel, prompt))
+
+    def _made(
+        self,
+        created: MessageCreated | None,
+        wakes: bool,
+        reason: str,
+        fields: Mapping[str, float] | None,
+        channel: str,
+        prompt: str,
+    ) -> WakeupDecision:
         turn_id: str | None = None
         if wakes:
             try:
@@ -75,8 +86,7 @@ class Decisions:
         message_id = ""
         if created is not None:
             channel, message_id = str(created.channel), created.message_id
-        decision = WakeupDecision(self.engine, channel, message_id, wakes, reason, dict(fields or {}), turn_id)
-        return self.agent.feed.emit(decision)
+        return WakeupDecision(self.engine, channel, message_id, wakes, reason, dict(fields or {}), turn_id)
 
 
 def created_of(message: Message | None) -> MessageCreated | None:

@@ -48,7 +48,7 @@ class StandardWakeup(WakeupEngineInstance):
         """Judge every message that is appended."""
         decisions = Decisions(agent, StandardWakeupEngine.name, self.logger)
 
-        def judge(event: MessageAppended, created: MessageCreated) -> Awaitable[None]:
+        def judge(event: MessageAppended, created: MessageCreated) -> Awaitable[None] | None:
             refused = veto(event, created)
             reason = "" if refused else wake_reason(created, self.config)
             return decisions.decide(created, wakes=bool(reason), reason=reason or refused or "not spoken to")

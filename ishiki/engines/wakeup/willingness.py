@@ -193,7 +193,7 @@ class _Willingness:
             elif entry.type == EVENT and entry.json_data.get("type") == "turn.done":
                 self._pay(entry.timestamp)
 
-    def judge(self, event: MessageAppended, created: MessageCreated) -> Awaitable[None]:
+    def judge(self, event: MessageAppended, created: MessageCreated) -> Awaitable[None] | None:
         """Take a message in and roll the dice."""
         if refused := veto(event, created):
             return self._decisions.decide(created, wakes=False, reason=refused)
