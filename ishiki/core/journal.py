@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import anyio
+import anyio.lowlevel
 
 from ishiki.core.clock import Clock
 from ishiki.core.entries import Entry, closing_key, deferred_key
@@ -42,7 +43,10 @@ _MAX_MERGED = 64
 class Receipt:
     """Tells when a submission is in the log and announced."""
 
-    _done: anyio.Event = field(default_factory=anyio.Event)
+    is_done: bool = False
+    """Whether `wait` would return or raise at once."""
+    _done: anyio.Event | None = None
+    """Made when somebody waits: of the thousands in a burst, hardly any is waited for."""
     _error: Exception | None = None
     _on_written: Callable[[], None] | None = None
     _waiting: int = 0
@@ -57,7 +61,7 @@ class Receipt:
         """
         self._waiting += 1
         try:
-            await self._done.wait()
+            await self.finished()
         finally:
             self._waiting -= 1
         if self._error is not None:
@@ -65,12 +69,12 @@ class Receipt:
 
     async def finished(self) -> None:
         """Return when it is in the log, or will never be."""
+        if self.is_done:
+            await anyio.lowlevel.checkpoint()
+            return
+        if self._done is None:
+            self._done = anyio.Event()
         await self._done.wait()
-
-    @property
-    def is_done(self) -> bool:
-        """Whether `wait` would return or raise at once."""
-        return self._done.is_set()
 
     @property
     def is_awaited(self) -> bool:
@@ -89,7 +93,9 @@ class Receipt:
     def resolve(self, error: Exception | None = None) -> None:
         """Wake whoever waits."""
         self._error = error
-        self._done.set()
+        self.is_done = True
+        if self._done is not None:
+            self._done.set()
 
 
 @dataclass(slots=True, eq=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from sys import intern
 from typing import Final, TypeAlias
 
 from ishiki.content import clean_name
@@ -90,7 +91,7 @@ def _created(raw: JsonObject, self_id: str, sender_id: str, now_ms: int, *, is_s
         return Ignored("a message without its group or peer")
     if not is_self and not sender_id:
         return Ignored("a message without its sender")
-    author = User(self_id if is_self else sender_id, _sender_name(raw))
+    author = User(intern(self_id if is_self else sender_id), intern(_sender_name(raw)))
     return _message(raw, channel_id, author, self_id, now_ms, is_self=is_self)
 
 
@@ -99,16 +100,17 @@ def _message(
 ) -> MessageCreated:
     content = read_message(raw.get("message"), fallback=raw.get("raw_message"))
     timestamp = read_time_ms(raw, "time", now_ms=now_ms)
+    # The same few names come with every frame, and what is said stays in memory for thousands of lines.
     return MessageCreated(
         timestamp=now_ms if timestamp is None else timestamp,
         platform=PLATFORM,
-        self_id=self_id,
-        channel_id=channel_id,
+        self_id=intern(self_id),
+        channel_id=intern(channel_id),
         message_id=read_id(raw, "message_id"),
         content=content.markup,
         is_direct=channel_id.startswith("private:"),
         user=author,
-        guild_id=read_id(raw, "group_id"),
+        guild_id=intern(read_id(raw, "group_id")),
         quote=content.quote,
         is_self=is_self,
     )
@@ -135,13 +137,14 @@ def _sender_id(raw: JsonObject) -> str:
 
 def _sender_name(raw: JsonObject) -> str:
     """Return the first name of which something is visible: the mask, the card in the group, the nickname."""
+    if raw.get("anonymous") is not None and clean_name(mask := read_text(read_object(raw, "anonymous"), "name"), ""):
+        return mask
     sender = read_object(raw, "sender")
-    names = (
-        read_text(read_object(raw, "anonymous"), "name"),
-        read_text(sender, "card"),
-        read_text(sender, "nickname"),
-    )
-    return next((name for name in names if clean_name(name, "")), "")
+    for key in ("card", "nickname"):
+        name = read_text(sender, key)
+        if name and clean_name(name, ""):
+            return name
+    return ""
 
 
 def _deleted(raw: JsonObject, self_id: str, now_ms: int) -> Normalised:

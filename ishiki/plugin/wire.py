@@ -39,6 +39,9 @@ def decode(data: str | bytes) -> JsonValue:
             raise ValueError("nested too deeply") from error
 
 
+_MAX_PLAIN_ID: Final = 2**64
+"""Larger ones have to be looked at: Python does not write out numbers of any length."""
+
 _NUMBERS: Final = (int, float)
 """A tuple: a union is made anew at each call, and this is asked a dozen times a frame."""
 
@@ -70,6 +73,9 @@ def read_id(data: JsonObject, *keys: str) -> str:
     Ends write ids as numbers and as text; 0 and blank ones name nothing.
     """
     for key in keys:
+        number = data.get(key)
+        if type(number) is int and 0 < number <= _MAX_PLAIN_ID:  # nearly all of them
+            return str(number)
         value = read_text(data, key).strip()
         if value and value != "0":
             return value

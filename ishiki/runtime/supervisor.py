@@ -51,6 +51,15 @@ _MAX_UNWRITTEN = 64
 """Facts of one channel that are handed to its agent and not on disk; the rest waits in the bounded queue."""
 
 
+_SLICE = 32
+"""Facts that a channel hands on at once; some milliseconds of work."""
+
+_SLICES = 4
+"""Channels that do so at a time."""
+
+_SLICE_WRITTEN_S = 0.5
+"""How long others may wait for the disk of one of them. Nothing is lost by going on: a channel has its own bound."""
+
 _MAX_TRIES = 3
 """How many runtimes of a channel may close under a fact, before it is kept without one."""
 
@@ -88,7 +97,7 @@ class Supervisor:
         self._residents: Residents | None = None
         self._keeper = FactKeeper(kit)
         self._fetches = Fetches()
-        self._slices = anyio.Lock()
+        self._slices = anyio.Semaphore(_SLICES)
         books, agenda = UsageBooks(kit.data_dir, kit.clock), Agenda(kit.data_dir, kit.clock)
         self._parts = SupervisorParts(books, agenda, self._owner_of)
         self._is_open = False
@@ -134,17 +143,18 @@ class Supervisor:
         group = self._group
         if not self._is_open or group is None:
             return
-        profile_id = self._owner_of(event.channel)
+        channel = event.channel
+        profile_id = self._owner_of(channel)
         if profile_id is None:
             self.counts.unclaimed += 1
             return
-        key = (profile_id, event.channel)
+        key = (profile_id, channel)
         queue = self._queues.get(key)
         if queue is None:
-            queue = ChannelQueue(event.channel, profile_id, self._kit.settings.channel_queue)
+            queue = ChannelQueue(channel, profile_id, self._kit.settings.channel_queue)
             self._queues[key] = queue
             queue.offer(event)
-            group.start_soon(self._drain, queue, name=f"queue {event.channel}")
+            group.start_soon(self._drain, queue, name=f"queue {channel}")
         elif not queue.offer(event):
             self.counts.shed += 1
 
@@ -445,23 +455,28 @@ class Supervisor:
     async def _take_slice(self, queue: ChannelQueue) -> tuple[bool, Receipt | None]:
         """Hand on what need not wait for anything, some facts at once; return whether there was any, and its receipt.
 
-        One channel at a time does so, and whoever else runs comes between two of them: a burst over hundreds of
-        channels holds no turn up. A channel where somebody waits for an answer does not queue.
+        A few channels at a time do so and are written, so that a burst over hundreds of channels neither fills the
+        memory with what waits for the disk nor holds a turn up. A channel where somebody waits for an answer does not
+        queue for that.
         """
         if queue.is_urgent:
             await anyio.lowlevel.checkpoint()
             return self._take_at_once(queue)
         async with self._slices:
-            return self._take_at_once(queue)
+            is_taken, receipt = self._take_at_once(queue)
+            if receipt is not None:
+                with anyio.move_on_after(_SLICE_WRITTEN_S):
+                    await receipt.finished()
+        return is_taken, receipt
 
     def _take_at_once(self, queue: ChannelQueue) -> tuple[bool, Receipt | None]:
         assert self._residents is not None
         active = self._profiles.active.get(queue.profile_id)
-        runtime = None
-        if active is not None:
-            runtime = self._residents.ready(active, address_of(active.profile, queue.channel))
-        is_taken, receipt = False, None
-        while runtime is not None and not runtime.stopped and (event := queue.head()) is not None:
+        if active is None:
+            return False, None
+        runtime = self._residents.ready(active, address_of(active.profile, queue.channel))
+        count, receipt = 0, None
+        while runtime is not None and not runtime.stopped and (event := queue.head()) is not None and count < _SLICE:
             if runtime.is_known(event):
                 self.counts.duplicates += 1
             elif runtime.agent.backlog < _MAX_UNWRITTEN and runtime.can_take_at_once(event):
@@ -470,8 +485,8 @@ class Supervisor:
             else:
                 break
             queue.pop()
-            is_taken = True
-        return is_taken, receipt
+            count += 1
+        return count > 0, receipt
 
     async def _process(self, queue: ChannelQueue, event: ChatEvent) -> Receipt | None:
         """Give a fact to the channel's runtime, or keep it without one.
