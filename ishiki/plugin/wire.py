@@ -5,7 +5,9 @@ Pure functions. Only `decode` raises for what an end sends.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 from typing import Final, cast
 
 import orjson
@@ -24,19 +26,36 @@ _SECONDS_BELOW: Final = 100_000_000_000
 """A smaller number counts seconds (until the year 5138), a larger one milliseconds (since 1973)."""
 
 
+_LONG_NUMBER: Final = re.compile(r":\s?-?\d{20}")
+_LONG_NUMBER_IN_BYTES: Final = re.compile(_LONG_NUMBER.pattern.encode())
+"""What may be a number of more than 64 bits, such as an id; the fast parser rounds those."""
+
+
 def decode(data: str | bytes) -> JsonValue:
-    """Read one JSON text; what the fast parser refuses (lone surrogates, NaN) is tried with the standard one.
+    """Read one JSON text; what the fast parser refuses or rounds is left to the standard one.
+
+    The fast one refuses lone surrogates and NaN. It rounds whole numbers of more than 64 bits, so that two ids could
+    become one.
 
     Raises:
         ValueError: it is no JSON, or nested too deeply to be a frame.
     """
     try:
-        return cast("JsonValue", orjson.loads(data))
+        value = cast("JsonValue", orjson.loads(data))
     except orjson.JSONDecodeError:
-        try:
-            return cast("JsonValue", json.loads(data))
-        except RecursionError as error:
-            raise ValueError("nested too deeply") from error
+        return _decode_slowly(data)
+    long = _LONG_NUMBER.search(data) if isinstance(data, str) else _LONG_NUMBER_IN_BYTES.search(data)
+    if long is not None:
+        with contextlib.suppress(ValueError):  # more levels than it reads: rounded is better than lost
+            return _decode_slowly(data)
+    return value
+
+
+def _decode_slowly(data: str | bytes) -> JsonValue:
+    try:
+        return cast("JsonValue", json.loads(data))
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 _MAX_PLAIN_ID: Final = 2**64
