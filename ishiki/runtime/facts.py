@@ -39,6 +39,8 @@ class FactMemory:
         """Account and message id."""
         self._unconfirmed: OrderedDict[tuple[ChannelRef, str], None] = OrderedDict()
         """Channel and words."""
+        self._in_flight: OrderedDict[tuple[str | None, str, int], tuple[ChannelRef, str]] = OrderedDict()
+        """Turn, call and position of a message that was handed over; a kill leaves it here, without an outcome."""
 
     def restore(self, checkpoint: JsonObject, entries: Sequence[Entry]) -> None:
         """Take over what a checkpoint holds, and then what the entries behind it tell."""
@@ -54,12 +56,7 @@ class FactMemory:
     def note_entry(self, entry: Entry) -> None:
         """Learn from an entry of the log."""
         if entry.type == DELIVERY:
-            data = entry.json_data
-            channel = _channel_of(data)
-            if read_str(data, "state") == "unknown" and (words := _words(read_str(data, "content"))):
-                _remember(self._unconfirmed, (channel, words))
-            if read_str(data, "state") in _SAID_STATES and (message_id := read_str(data, "id")):
-                _remember(self._said, (channel.sid, message_id))
+            self._note_delivery(entry)
             return
         message = entry.message
         if not isinstance(message, CustomMessage) or message.type != MESSAGE_CREATED:
@@ -67,6 +64,21 @@ class FactMemory:
         # Opening a channel reads a thousand of these: only what makes the key is looked at.
         if key := _key_of_data(message.data):
             _remember(self._heard, key)
+
+    def _note_delivery(self, entry: Entry) -> None:
+        data = entry.json_data
+        channel, state = _channel_of(data), read_str(data, "state")
+        place = entry.turn_id, read_str(data, "toolCallId"), read_int(data, "index")
+        words = _words(read_str(data, "content"))
+        self._in_flight.pop(place, None)
+        if state == "sending":
+            self._in_flight[place] = channel, words
+            if len(self._in_flight) > _REMEMBERED:
+                self._in_flight.popitem(last=False)
+        elif state == "unknown" and words:
+            _remember(self._unconfirmed, (channel, words))
+        if state in _SAID_STATES and (message_id := read_str(data, "id")):
+            _remember(self._said, (channel.sid, message_id))
 
     def note(self, event: ChatEvent) -> None:
         """Remember a fact."""
@@ -87,7 +99,8 @@ class FactMemory:
 
     def was_said(self, event: MessageCreated) -> bool:
         """Whether `event` is a message of this mind's own whose arrival was never confirmed, and so has no known id."""
-        return event.is_self and (event.channel, _words(event.content)) in self._unconfirmed
+        said = event.channel, _words(event.content)
+        return event.is_self and bool(said[1]) and (said in self._unconfirmed or said in self._in_flight.values())
 
     def find_quote(self, quote: Quote, event: MessageCreated, window: Sequence[Entry]) -> Quote | None:
         """Return the quoted message as the log has it, or None where the log has not.

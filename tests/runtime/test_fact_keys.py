@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from ishiki.contracts.events import MESSAGE_CREATED, MessageCreated, User
 from ishiki.core.entries import message_entry
 from ishiki.core.messages import CustomMessage
 from ishiki.runtime.facts import FactMemory
+from ishiki.tools.deliveries import Delivery, DeliveryState
 
 SAID = MessageCreated(1_700_000_000_000, "onebot", "10001", "group:500", "900", "hi", False, User("42", "Rin"))
 
@@ -29,3 +32,34 @@ def test_a_fact_without_an_id_is_no_duplicate_after_a_restart_either() -> None:
     memory = FactMemory()
     memory.restore({}, [message_entry(CustomMessage(MESSAGE_CREATED, nameless.to_data()), timestamp=1)])
     assert not memory.is_known(nameless)
+
+
+OWN = replace(SAID, message_id="950", content="it is me", is_self=True, user=User("10001"))
+
+
+def restored(*states: DeliveryState) -> FactMemory:
+    """Return the memory of a log that tells of one message of the mind's own."""
+    delivery = Delivery("call-1", 0, OWN.channel, OWN.content)
+    memory = FactMemory()
+    memory.restore({}, [replace(delivery, state=state).to_entry(timestamp=1, turn_id="t") for state in states])
+    return memory
+
+
+@pytest.mark.parametrize("states", [("sending",), ("sending", "unknown")])
+def test_a_message_without_an_outcome_is_recognised_by_its_words_in_the_history(
+    states: tuple[DeliveryState, ...],
+) -> None:
+    """Bug: what a kill cut off while it was sent came back by backfill, as if the mind had said it twice."""
+    memory = restored(*states)
+    assert memory.was_said(OWN)
+    assert not memory.was_said(replace(OWN, content="it is somebody else"))
+    assert not memory.was_said(replace(OWN, channel_id="group:501"))
+    assert not memory.was_said(replace(OWN, is_self=False))
+
+
+@pytest.mark.parametrize("states", [("sending", "sent"), ("sending", "failed")])
+def test_a_message_with_an_outcome_hides_nothing_that_the_owner_says_in_the_same_words(
+    states: tuple[DeliveryState, ...],
+) -> None:
+    """Design, our own messages: what this process did not send is a fact."""
+    assert not restored(*states).was_said(OWN)
