@@ -41,6 +41,8 @@ bootstrap_install() {
         "$python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
         "$python" -m pip install --quiet --disable-pip-version-check --no-deps -e .
     fi
+    # Byte code of our own modules too: without it every start compiles them, where Python may not write it itself.
+    "$python" -m compileall -q ishiki
     # What the owner's own plugins need; syncing to the lock takes out everything else.
     if [ -f plugins/requirements.txt ]; then
         "$python" -m pip install --quiet --disable-pip-version-check -r plugins/requirements.txt
