@@ -40,7 +40,7 @@ class FactMemory:
         self._unconfirmed: OrderedDict[tuple[ChannelRef, str], None] = OrderedDict()
         """Channel and words."""
         self._in_flight: OrderedDict[tuple[str | None, str, int], tuple[ChannelRef, str]] = OrderedDict()
-        """Turn, call and position of a message that was handed over; a kill leaves it here, without an outcome."""
+        """Channel and words by turn, call and position: messages that are being handed over."""
 
     def restore(self, checkpoint: JsonObject, entries: Sequence[Entry]) -> None:
         """Take over what a checkpoint holds, and then what the entries behind it tell."""
@@ -50,8 +50,14 @@ class FactMemory:
         for sent in read_array(checkpoint, "sentIds"):
             if isinstance(sent, Mapping) and (message_id := read_str(sent, "id")):
                 _remember(self._said, (read_str(sent, "sid"), message_id))
+        for unsure in read_array(checkpoint, "unconfirmed"):
+            if isinstance(unsure, Mapping) and (words := read_str(unsure, "words")):
+                _remember(self._unconfirmed, (_channel_of(unsure), words))
         for entry in entries:
             self.note_entry(entry)
+        for unsure in self._in_flight.values():  # the process ended in the middle: no outcome will come
+            _remember(self._unconfirmed, unsure)
+        self._in_flight.clear()
 
     def note_entry(self, entry: Entry) -> None:
         """Learn from an entry of the log."""
@@ -132,11 +138,15 @@ class FactMemory:
         return {
             "recentIds": list(self._heard),
             "sentIds": [{"id": message_id, "sid": sid} for sid, message_id in self._said],
+            "unconfirmed": [
+                {"sid": channel.sid, "channelId": channel.channel_id, "words": words}
+                for channel, words in self._unconfirmed
+            ],
         }
 
 
-def _channel_of(delivery: JsonObject) -> ChannelRef:
-    return ChannelRef(read_str(delivery, "sid"), read_str(delivery, "channelId"))
+def _channel_of(data: JsonObject) -> ChannelRef:
+    return ChannelRef(read_str(data, "sid"), read_str(data, "channelId"))
 
 
 def _words(content: str) -> str:

@@ -63,3 +63,13 @@ def test_a_message_with_an_outcome_hides_nothing_that_the_owner_says_in_the_same
 ) -> None:
     """Design, our own messages: what this process did not send is a fact."""
     assert not restored(*states).was_said(OWN)
+
+
+@pytest.mark.parametrize("states", [("sending",), ("sending", "unknown")])
+def test_a_message_without_an_outcome_is_recognised_after_a_checkpoint_as_well(
+    states: tuple[DeliveryState, ...],
+) -> None:
+    """Bug: after a stop in order, the history brought back what was only probably delivered."""
+    memory = FactMemory()
+    memory.restore(restored(*states).checkpoint(), [])
+    assert memory.was_said(OWN)
