@@ -10,11 +10,8 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, cast
 
 import anyio
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import UnknownType, ValidationError
 
 from ishiki.core.clock import Clock
 from ishiki.core.disposer import resolved
@@ -23,6 +20,7 @@ from ishiki.core.feed import AgentFeed
 from ishiki.core.messages import ModelMessage, ToolCallPart, ToolOutput, ToolResultPart
 from ishiki.core.model import ToolCall
 from ishiki.core.plugin import AgentPlugin, Allow, Block, Replace, ToolCallInfo, ToolDecision, ToolOutcome, overrides
+from ishiki.core.schema import schema_problem
 from ishiki.core.signal import CancelSignal
 from ishiki.core.tool import Tool, ToolContext, ToolExecute, ToolInvocation, ToolSet, default_output
 from ishiki.errors import ToolError
@@ -31,12 +29,6 @@ from ishiki.jsonvalue import JsonObject, JsonValue, normalise, without_surrogate
 __all__ = ["ToolRunner", "parse_arguments"]
 
 logger = logging.getLogger(__name__)
-
-
-class _Validator(Protocol):
-    """The one method of jsonschema's validators that is used; their stubs leave its parameters untyped."""
-
-    def validate(self, instance: JsonValue, /) -> None: ...
 
 
 def parse_arguments(call: ToolCall) -> tuple[JsonValue, str]:
@@ -59,18 +51,6 @@ def parse_arguments(call: ToolCall) -> tuple[JsonValue, str]:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
-
-
-def schema_problem(value: JsonValue, schema: JsonObject) -> str:
-    """Return where and how `value` breaks `schema`, for the model; "" where it fits."""
-    try:
-        cast("_Validator", Draft202012Validator(dict(schema))).validate(value)
-    except ValidationError as error:
-        place = error.json_path.removeprefix("$").removeprefix(".")
-        return f"{place or 'arguments'}: {error.message[:300]}"
-    except UnknownType as error:
-        return f"the tool's own schema is not valid JSON Schema: there is no type {error.type!r}"
-    return ""
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
 
 from ishiki.contracts.events import ChannelRef, ChatEvent, MessageCreated
+from ishiki.core import schema
 from ishiki.core.journal import Receipt
 from ishiki.errors import ActivationError, AgentStoppedError, ConfigError, IshikiError, StorageError
 from ishiki.profile import LoadedProfiles, Router, Stamp, load_profiles, take_stamp, watch_profiles
@@ -175,6 +176,7 @@ class Supervisor:
                 group.start_soon(self._guard, "watching services", self._watch_services)
                 if self._needs_litellm():
                     group.start_soon(self._guard, "loading LiteLLM", self._kit.gateway.warm_up)
+                group.start_soon(self._guard, "loading the schema checker", _preload_schemas)
                 self._is_open = True
                 task_status.started()
                 await self._stopping.wait()
@@ -560,3 +562,7 @@ def _same_providers(one: ActiveProfile, other: ActiveProfile) -> bool:
         and one.toolcall is other.toolcall
         and [extension for extension, _ in one.extensions] == [extension for extension, _ in other.extensions]
     )
+
+
+async def _preload_schemas() -> None:
+    await anyio.to_thread.run_sync(schema.preload)

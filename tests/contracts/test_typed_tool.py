@@ -14,9 +14,9 @@ from pydantic import AfterValidator, BaseModel, Field
 from ishiki.contracts.typed_tool import tool
 from ishiki.core.clock import SystemClock
 from ishiki.core.disposer import resolved
+from ishiki.core.schema import schema_problem
 from ishiki.core.signal import CancelSignal
 from ishiki.core.tool import Tool, ToolContext
-from ishiki.core.toolrun import schema_problem
 from ishiki.errors import ToolError
 from ishiki.jsonvalue import JsonObject, JsonValue, normalise
 

@@ -11,9 +11,9 @@ import pytest
 from ishiki.contracts.events import MessageCreated, User
 from ishiki.core.disposer import resolved
 from ishiki.core.entries import Entry
+from ishiki.core.schema import schema_problem
 from ishiki.core.signal import CancelSignal
 from ishiki.core.tool import ToolContext
-from ishiki.core.toolrun import schema_problem
 from ishiki.errors import StorageError, ToolError
 from ishiki.jsonvalue import JsonObject, JsonValue
 from ishiki.testing.clock import FakeClock
