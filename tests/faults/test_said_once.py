@@ -114,8 +114,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedBot]:
 
 @pytest.fixture(scope="module")
 def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedBot]:
-    """Run one bot that gives an API call half a second."""
-    yield from _running(tmp_path_factory.mktemp("hasty"), settings={"limits": "{send_s: 0.5}"})
+    """Run one bot that gives a message one second to be confirmed."""
+    yield from _running(tmp_path_factory.mktemp("hasty"), settings={"limits": "{send_s: 1}"})
 
 
 def _running(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[SharedBot]:
@@ -177,6 +177,7 @@ async def test_a_message_that_was_shown_and_never_confirmed_is_not_said_again_af
         for number in (2, 3, 4):
             await stage.mention(f"go on, {number}")
             await stage.seen(f"reply {number}")
+            await ended(stage.bot, stage.channel, number)
         assert stage.shown == [NEWS, "reply 2", "reply 3", "reply 4"]
         assert (stage.send_count, len(stage.server.requests)) == (4, 4)
         assert UNSURE in results_of(stage.server.requests[1])
@@ -232,6 +233,7 @@ async def test_a_message_that_is_confirmed_later_than_its_limit_is_probably_deli
         for number in (2, 3, 4):
             await stage.mention(f"go on, {number}")
             await stage.seen(f"reply {number}")
+            await ended(stage.bot, stage.channel, number)
         assert stage.shown == [*VERSES[:2], "reply 2", "reply 3", "reply 4"]
         assert (stage.send_count, len(stage.server.requests)) == (5, 4)
         assert UNSURE in results_of(stage.server.requests[1])
@@ -257,9 +259,11 @@ async def test_a_refusal_is_told_to_the_mind_which_may_answer_once_more(shared: 
 async def test_two_refusals_in_a_row_end_the_turn_and_the_next_mention_is_answered(shared: SharedBot) -> None:
     """Issue, said once; design: two failed sends in a row end any turn."""
     async with on_stage(shared, lambda request: reply_saying(f"reply {request.number}")) as stage:
-        stage.peer.script(SEND, Fail(), times=2)
+        stage.peer.script(SEND, Fail(), times=None)
         await stage.mention("when does it leave")
         assert await ended(stage.bot, stage.channel, 1) == ["turn.done"]
+        assert (stage.send_count, len(stage.server.requests)) == (2, 2)
+        stage.peer.unscript(SEND)
         await stage.mention("hello?")
         await stage.seen("reply 3")
         assert (stage.shown, stage.send_count, len(stage.server.requests)) == (["reply 3"], 3, 3)
@@ -291,6 +295,7 @@ async def test_an_account_that_leaves_in_a_turn_ends_it_and_no_other_turn_asks_u
         assert [sent.text for sent in await other.wait_sent(1, within=LIMIT_S)] == ["reply 2"]
         await stage.peer.reconnect()
         await stage.seen("reply 3")
+        await ended(stage.bot, stage.channel, 2)
         await stage.mention("thanks")
         await stage.seen("reply 4")
         assert (stage.shown, stage.send_count) == (["reply 3", "reply 4"], 2)
