@@ -19,7 +19,7 @@ from ishiki.core.entries import Entry, closing_key, deferred_key
 from ishiki.core.events import AgentEvent, MessageAppended
 from ishiki.core.feed import AgentFeed
 from ishiki.core.inbox import Inbox
-from ishiki.core.store import EntryStore
+from ishiki.core.store import BatchStore, EntryStore
 from ishiki.errors import AgentStoppedError, StorageError
 
 __all__ = ["UNWRITABLE", "Journal", "Receipt"]
@@ -127,6 +127,7 @@ class Journal:
         """Write to `store`, tell `feed`, count for `inbox`; `hooks` see, and may change, what is submitted."""
         self._hooks = hooks
         self._store = store
+        self._batch_store = store if isinstance(store, BatchStore) else None
         self._feed = feed
         self._inbox = inbox
         self._clock = clock
@@ -279,10 +280,10 @@ class Journal:
         return taken
 
     async def _write(self, items: Sequence[_Item]) -> None:
-        entries = [entry for item in items for entry in item.entries]
+        batches = [item.entries for item in items if item.entries]
         try:
-            if entries:
-                await self._append(entries)
+            if batches:
+                await self._append(batches)
         except (StorageError, ValueError) as error:
             if len(items) == 1:
                 await self._fail(items[0], error)
@@ -297,10 +298,14 @@ class Journal:
             await self._announce(item)
             item.receipt.resolve()
 
-    async def _append(self, entries: Sequence[Entry]) -> None:
+    async def _append(self, batches: Sequence[Sequence[Entry]]) -> None:
         while True:
             try:
-                await self._store.append(*entries)
+                # Facts that only happen to be written together are no batch: after a kill, each stands for itself.
+                if self._batch_store is not None:
+                    await self._batch_store.append_batches(batches)
+                else:
+                    await self._store.append(*(entry for batch in batches for entry in batch))
             except StorageError as error:
                 if error.code != UNWRITABLE or self._gives_up:
                     self._blocked = False

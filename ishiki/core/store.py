@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from ishiki.core.entries import Entry, place_joined
 
-__all__ = ["EntryStore", "IndexedWindow", "MemoryStore", "all_of", "newest_of"]
+__all__ = ["BatchStore", "EntryStore", "IndexedWindow", "MemoryStore", "all_of", "newest_of"]
 
 
 @runtime_checkable
@@ -59,6 +59,21 @@ class EntryStore(Protocol):
 
         Args:
             before: an entry id; what is older than it is yielded. None: older than the window.
+        """
+        ...
+
+
+@runtime_checkable
+class BatchStore(Protocol):
+    """A store that writes several batches at once, which belong together no more than if they came one by one."""
+
+    async def append_batches(self, batches: Sequence[Sequence[Entry]]) -> None:
+        """Append each of `batches` as `append` does: all of them or none, unless the process dies in the middle.
+
+        Then those in front are kept, each of them whole: what somebody has read in the log by then stays there.
+
+        Raises:
+            StorageError: as `append`; none of them is in the log.
         """
         ...
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -531,22 +532,43 @@ class Supervisor:
         if runtime.is_known(event):
             self.counts.duplicates += 1
             return None
-        missing: Sequence[MessageCreated] = ()
-        if runtime.may_have_missed(event):
-            with self._fetches.waiting():
-                missing = await runtime.missed_before(event)
+        missing, completed = await self._completed(active, runtime, event)
         for missed in missing:
             await runtime.take(runtime.find_quoted(missed) or missed, is_late=True)
-        if isinstance(event, MessageCreated) and event.quote is not None and not event.quote.content:
-            found = runtime.find_quoted(event)
-            if found is None:
-                limits = active.profile.config.limits
-                with self._fetches.waiting():
-                    found = await fetch_quote(event, runtime.host.platform, limits.fetch_s)
-            event = found or event
-        receipt = await runtime.take(event)
+        receipt = await runtime.take(completed)
         self.counts.taken += 1
         return receipt
+
+    async def _completed(
+        self, active: ActiveProfile, runtime: ChannelRuntime, event: ChatEvent
+    ) -> tuple[Sequence[MessageCreated], ChatEvent]:
+        """Return what was missed before `event`, and `event` with what it quotes.
+
+        Both are asked for at once: an end that answers nothing costs a fact one time limit and not two.
+        """
+        missing: Sequence[MessageCreated] = ()
+        completed = event
+
+        async def find_missed() -> None:
+            nonlocal missing
+            with suppress(AgentStoppedError):  # `take` will say so
+                missing = await runtime.missed_before(event)
+
+        async def find_quoted(quoting: MessageCreated) -> None:
+            nonlocal completed
+            limit_s = active.profile.config.limits.fetch_s
+            with suppress(AgentStoppedError):
+                found = runtime.find_quoted(quoting)
+                completed = found or await fetch_quote(quoting, runtime.host.platform, limit_s)
+
+        may_have_missed = runtime.may_have_missed(event)
+        with self._fetches.waiting():
+            async with anyio.create_task_group() as fetches:
+                if may_have_missed:
+                    fetches.start_soon(find_missed)
+                if isinstance(event, MessageCreated) and event.quote is not None and not event.quote.content:
+                    fetches.start_soon(find_quoted, event)
+        return missing, completed
 
     async def _sweep(self) -> None:
         assert self._residents is not None

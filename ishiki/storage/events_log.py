@@ -127,9 +127,14 @@ class EventLog(EntryStore):
                 `storage_changed` (by another program) and `storage_closed`: the log has to be opened again.
             ValueError: an entry has no JSON form; nothing was appended.
         """
+        await self.append_batches([entries])
+
+    async def append_batches(self, batches: Sequence[Sequence[Entry]]) -> None:
+        """Append `batches` in one write; see `BatchStore`. Raises as `append` does."""
+        entries = tuple(entry for batch in batches for entry in batch)
         if not entries:
             return
-        lines = encode_entries(entries)
+        lines = [line for batch in batches for line in encode_entries(batch)]
         async with self._lock:
             if self._is_closed:
                 raise StorageError("this log is closed; open it again", path=self.path, code="storage_closed")
