@@ -66,6 +66,7 @@ class FactKeeper:
             sid=address.sid,
             channel_id=address.channel_id,
             window_entries=1,
+            reads_window=False,
             files=self.kit.log_files,
         )
         try:

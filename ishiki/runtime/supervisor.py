@@ -46,8 +46,11 @@ STOP_GRACE_S = 5.0
 _SWEEP_S = 60.0
 """How often idle runtimes are looked for."""
 
-_DRAIN_S = 1.0
-"""How long a stop waits for facts on their way to their logs, before the runtimes close and once more behind that."""
+_DRAIN_S = 3.0
+"""How long a stop waits for facts on their way to their logs: some ten thousand, where the disk takes them."""
+
+_LATE_DRAIN_S = 1.0
+"""And how long for what was left, when the runtimes have closed."""
 
 _MAX_UNWRITTEN = 64
 """Facts of one channel that are handed to its agent and not on disk; the rest waits in the bounded queue."""
@@ -207,14 +210,17 @@ class Supervisor:
         self._is_open = False
         assert self._residents is not None
         self._fetches.end()
+        # Turns go on meanwhile: both have the same five seconds.
+        turns_end = anyio.current_time() + STOP_GRACE_S
         with anyio.move_on_after(_DRAIN_S):
             await self.drained()
+        grace_s = turns_end - anyio.current_time()
         async with anyio.create_task_group() as calls:
-            calls.start_soon(self._abandon_calls)
-            await self._residents.close_all(grace_s=STOP_GRACE_S)
+            calls.start_soon(self._abandon_calls, grace_s)
+            await self._residents.close_all(grace_s=grace_s)
             calls.cancel_scope.cancel()
         # What came too late for its runtime is kept without one.
-        with anyio.move_on_after(_DRAIN_S):
+        with anyio.move_on_after(_LATE_DRAIN_S):
             await self.drained()
         if lost := sum(len(queue) for queue in self._queues.values()):
             logger.error("%d facts could not be kept before the end and are lost", lost)
@@ -225,9 +231,9 @@ class Supervisor:
         await self._kit.gateway.aclose()
         group.cancel_scope.cancel()
 
-    async def _abandon_calls(self) -> None:
+    async def _abandon_calls(self, grace_s: float) -> None:
         """End what still waits for a protocol end when the turns' time is up: its outcome is written as unknown."""
-        await anyio.sleep(STOP_GRACE_S)
+        await anyio.sleep(grace_s)
         while True:
             self._kit.abandon_calls()
             await anyio.sleep(0.2)

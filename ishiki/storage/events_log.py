@@ -64,7 +64,14 @@ class EventLog(EntryStore):
 
     @classmethod
     async def open(
-        cls, path: Path, *, sid: str, channel_id: str, window_entries: int = 5000, files: LogFiles
+        cls,
+        path: Path,
+        *,
+        sid: str,
+        channel_id: str,
+        window_entries: int = 5000,
+        files: LogFiles,
+        reads_window: bool = True,
     ) -> EventLog:
         """Open the log at `path`, reading its end. A log that does not exist is made by its first append.
 
@@ -74,6 +81,7 @@ class EventLog(EntryStore):
             channel_id: the channel; checked against the header.
             window_entries: how many of the newest entries are kept in memory.
             files: what all logs of the process share.
+            reads_window: False where nobody reads it, so that nobody misses what leaves it.
 
         Raises:
             StorageError: `storage_in_use` (open already), `storage_foreign` (of another channel), `storage_newer` (of
@@ -87,6 +95,7 @@ class EventLog(EntryStore):
             undo.callback(files.release, path)
             opened = await _read(path, sid, channel_id, window_entries, files)
             log = cls(path, sid, channel_id, opened, files)
+            log._has_warned = not reads_window
             undo.pop_all()
             return log
 
