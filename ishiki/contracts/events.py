@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from ishiki.jsonvalue import JsonObject, JsonValue, read_array, read_int, read_object, read_str
@@ -45,6 +46,12 @@ class ChannelRef:
     def __str__(self) -> str:
         """Return `<sid>/<channel_id>`, as log lines show it."""
         return f"{self.sid}/{self.channel_id}"
+
+
+@lru_cache(maxsize=4_096)
+def _channel_ref(platform: str, self_id: str, channel_id: str) -> ChannelRef:
+    """Return the channel of an event; each event is asked several times, and a few channels have most of them."""
+    return ChannelRef(f"{platform}:{self_id}", channel_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +120,7 @@ class MessageCreated:
     @property
     def channel(self) -> ChannelRef:
         """Where it was said."""
-        return ChannelRef(f"{self.platform}:{self.self_id}", self.channel_id)
+        return _channel_ref(self.platform, self.self_id, self.channel_id)
 
     def to_data(self) -> dict[str, JsonValue]:
         """Return the log's form."""
@@ -172,7 +179,7 @@ class MessageDeleted:
     @property
     def channel(self) -> ChannelRef:
         """Where it was recalled."""
-        return ChannelRef(f"{self.platform}:{self.self_id}", self.channel_id)
+        return _channel_ref(self.platform, self.self_id, self.channel_id)
 
     def to_data(self) -> dict[str, JsonValue]:
         """Return the log's form."""

@@ -33,6 +33,8 @@ _NO_CAPTION: Final = frozenset({"", "图片", "image"})
 
 
 _NOTHING: Final[JsonObject] = {}
+_FORMS: Final = (list, str, Mapping, Sequence)
+"""What a message may be, the usual first: asking for some sequence takes long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def read_forward(nodes: JsonValue, *, depth: int = 0) -> list[ForwardNode]:
 
 
 def _segments(message: JsonValue, fallback: JsonValue) -> Iterator[tuple[str, JsonObject]]:
-    if not isinstance(message, str | Mapping | Sequence):
+    if not isinstance(message, _FORMS):
         message = fallback
     for part in _entries(message):
         if isinstance(part, str):

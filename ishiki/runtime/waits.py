@@ -7,7 +7,7 @@ says where there is something to look for.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -145,9 +145,11 @@ class Waits:
         self._timers.pop(wait.id, None)
         self._come(wait)
 
-    async def _hear(self, event: AgentEvent) -> None:
-        if not isinstance(event, MessageAppended):
-            return
+    def _hear(self, event: AgentEvent) -> Awaitable[None] | None:
+        # Nearly always nothing is waited for, and then a fact must not cost a task switch.
+        return self._match(event) if self._pending and isinstance(event, MessageAppended) else None
+
+    async def _match(self, event: MessageAppended) -> None:
         message = event.message
         if isinstance(message, UserMessage):
             for wait in self._told_by(message):
