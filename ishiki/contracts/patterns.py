@@ -156,7 +156,8 @@ def _meant(text: str, mark: str) -> str:
         folded = kind.lower()
         known = nearest(folded, CHANNEL_KINDS) or _OTHER_NAMES.get(folded)
         channel = _plain(channel.replace("*", ""))
-        if known and channel and not _is_id(channel):
-            return f'; write for example "{mark}{known}:123" or "{mark}{known}:*"'
+        if channel and not _is_id(channel):
+            kind = known or CHANNEL_KINDS[0]
+            return f'; write for example "{mark}{kind}:123" or "{mark}{kind}:*"'
         answers = [f"{one}:{channel}{star if channel else '*'}" for one in ([known] if known else CHANNEL_KINDS)]
     return "; did you mean " + " or ".join(f'"{mark}{answer}"' for answer in answers) + "?"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ishiki.contracts.patterns import ChannelPattern, PatternError, check_account, is_covered, parse_pattern
@@ -74,6 +74,7 @@ def test_an_empty_pattern_is_refused(written: str) -> None:
 
 
 @given(st.text(alphabet="group:private*!0123 \uff1a{}$xG", max_size=12))
+@example(":${")
 def test_every_suggestion_is_itself_a_valid_pattern(written: str) -> None:
     """Our choice: advice that is refused in turn would be worse than none."""
     try:
