@@ -198,12 +198,14 @@ ModelErrorKind = Literal[
     "rate",  # 429
     "not_found",  # 404: the model or path does not exist there
     "context_length",  # the request is longer than the model takes
-    "refused",  # another 4xx that blames the request, or a content filter's refusal
+    "refused",  # the provider's words, or its content filter, blame what is said in the request
+    "bad_request",  # the request is not taken as it is, and nothing says that what is said in it is to blame
     "unavailable",  # 5xx, connection faults, answers that are no answer
     "timeout",  # no first part, or no next part, in time
     "cut",  # the stream ended before its finish part
 ]
-"""What kind of failure a model call met. Only `refused` and `context_length` blame the request's content."""
+"""What kind of failure a model call met. Only `refused` and `context_length` blame the request's content; `bad_request`
+may be about a setting, a field, the form of the history, or a fault of the server that looks like one of these."""
 
 
 class ModelError(IshikiError):

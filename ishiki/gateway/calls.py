@@ -17,6 +17,7 @@ from ishiki.core.model import ModelInfo, ModelRequest
 from ishiki.gateway.chat_request import ChatDialect, chat_messages, chat_tool_choice, chat_tools, replay_of
 from ishiki.gateway.litellm_wire import NO_KEY, WireCall
 from ishiki.gateway.schema import Api
+from ishiki.gateway.wire_form import OPENAI_FORM, WireForm, changed_fields, in_form
 from ishiki.jsonvalue import JsonObject, JsonValue, read_array
 
 __all__ = ["OPENAI_BASE_URL", "RESERVED_SETTINGS", "Target", "wire_call"]
@@ -82,15 +83,30 @@ class Target:
     headers: Mapping[str, str] | None = None
     settings: JsonObject | None = None
     sends_reasoning: bool = False
+    form: WireForm = OPENAI_FORM
+    """What its server is known to take."""
+
+    @property
+    def place(self) -> str:
+        """Its address and id: levels of one model share them."""
+        return f"{self.base_url or self.api} {self.model_id}"
 
 
-def wire_call(target: Target, request: ModelRequest) -> WireCall:
-    """Return the call of `target` that `request` asks for."""
+def wire_call(target: Target, request: ModelRequest, form: WireForm | None = None) -> WireCall:
+    """Return the call of `target` that `request` asks for.
+
+    Args:
+        target: where it goes.
+        request: what is asked.
+        form: how it is written; None: as the target's server is known to take it.
+    """
+    form = target.form if form is None else form
     base_url = target.base_url or _BASE_URLS.get(target.api)
     arguments = _head(target, request, base_url)
     own = {**(target.settings or {}), **request.settings.extra}
     fields = {key: value for key, value in own.items() if key not in _NOT_SENT}
-    signer = target.model_id if target.api in ("anthropic-messages", "google-generative-ai") else ""
+    is_signed = target.api in ("anthropic-messages", "google-generative-ai") or form.signatures
+    signer = target.model_id if is_signed else ""
     facts: JsonObject | None = None
     match target.api:
         case "openai-responses":
@@ -106,7 +122,8 @@ def wire_call(target: Target, request: ModelRequest) -> WireCall:
             arguments["extra_body"] = {**fields, **_effort(target)}
         case _:
             arguments = {**fields, **_effort(target), **arguments}
-    arguments |= _conversation(request, ChatDialect(target.info.input, target.sends_reasoning, signer))
+    arguments |= _conversation(request, _dialect(target, form, signer), form)
+    arguments = changed_fields(arguments, form)
     if base_url is not None:
         arguments["api_base"] = base_url
     reads_raw = target.api == "openai-completions"
@@ -137,10 +154,21 @@ def _effort(target: Target) -> JsonObject:
     return {} if target.level is None else {"reasoning_effort": target.level}
 
 
-def _conversation(request: ModelRequest, dialect: ChatDialect) -> dict[str, JsonValue]:
-    arguments: dict[str, JsonValue] = {"messages": chat_messages(request, dialect)}
+def _dialect(target: Target, form: WireForm, signer: str) -> ChatDialect:
+    sends_reasoning = form.reasoning == "send" or (target.sends_reasoning and form.reasoning != "drop")
+    return ChatDialect(
+        input=target.info.input if form.media == "parts" else frozenset({"text"}),
+        sends_reasoning=sends_reasoning,
+        signer=signer,
+        results=form.results,
+        signatures=form.signatures,
+    )
+
+
+def _conversation(request: ModelRequest, dialect: ChatDialect, form: WireForm) -> dict[str, JsonValue]:
+    arguments: dict[str, JsonValue] = {"messages": in_form(chat_messages(request, dialect), form)}
     if request.tools:
-        arguments["tools"] = chat_tools(request.tools)
+        arguments["tools"] = chat_tools(request.tools, form.schemas)
         if (choice := chat_tool_choice(request.tool_choice)) is not None:
             arguments["tool_choice"] = choice
     return arguments

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from ishiki.core.messages import (
     AssistantMessage,
@@ -24,6 +25,7 @@ from ishiki.core.messages import (
     file_data_url,
 )
 from ishiki.core.model import ModelRequest, ToolChoice, ToolSpec
+from ishiki.gateway.tool_schema import lean_schema, subset_schema
 from ishiki.jsonvalue import JsonObject, JsonValue, read_array, read_object, read_str
 
 __all__ = ["REPLAY", "ChatDialect", "chat_messages", "chat_tool_choice", "chat_tools", "replay_of", "wire_text"]
@@ -33,6 +35,9 @@ _NO_OUTPUT = "(no output)"
 
 REPLAY = "replay"
 """The key in a reasoning part's provider options under which stands what goes back to whoever wrote it."""
+
+_NO_SIGNATURE = "skip_thought_signature_validator"
+"""Stands for the signature of a call that another model made. Source: Gemini API, thought signatures."""
 
 _AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
@@ -47,6 +52,10 @@ class ChatDialect:
     """Whether earlier reasoning goes back as `reasoning_content`."""
     signer: str = ""
     """Whose signed reasoning goes back as it came; "" for nobody's. Another model's signature would be refused."""
+    results: Literal["text", "object"] = "text"
+    """Whether a tool's result may be any text, or has to be a JSON object."""
+    signatures: Literal["", "google"] = ""
+    """Where a call's signature stands; "" where LiteLLM puts it there."""
 
 
 def replay_of(message: AssistantMessage, signer: str) -> JsonObject:
@@ -81,15 +90,16 @@ def chat_messages(request: ModelRequest, dialect: ChatDialect) -> list[JsonObjec
     return messages
 
 
-def chat_tools(tools: Sequence[ToolSpec]) -> list[JsonObject]:
-    """Return the tools as functions, in order."""
+def chat_tools(tools: Sequence[ToolSpec], schemas: Literal["full", "subset"] = "full") -> list[JsonObject]:
+    """Return the tools as functions, in order, their schemas as a model needs them or in Gemini's subset."""
+    written = lean_schema if schemas == "full" else subset_schema
     return [
         {
             "type": "function",
             "function": {
                 "name": tool.name,
                 "description": wire_text(tool.description),
-                "parameters": tool.input_schema or {"type": "object", "properties": {}},
+                "parameters": written(tool.input_schema),
             },
         }
         for tool in tools
@@ -165,7 +175,11 @@ def _assistant(message: AssistantMessage, dialect: ChatDialect) -> JsonObject:
         function: JsonObject = {"name": call.tool_name, "arguments": _arguments(call.input)}
         written: dict[str, JsonValue] = {"id": call.tool_call_id, "type": "function", "function": function}
         signature = signatures[position] if position < len(signatures) else None
-        if isinstance(signature, str):
+        if dialect.signatures == "google":
+            signed = signature if isinstance(signature, str) else _NO_SIGNATURE
+            if position == 0 or isinstance(signature, str):
+                written["extra_content"] = {"google": {"thought_signature": signed}}
+        elif isinstance(signature, str):
             written["provider_specific_fields"] = {"thought_signature": signature}
         calls.append(written)
     text = wire_text(message.text)
@@ -197,6 +211,8 @@ def _tool_results(message: ToolMessage, dialect: ChatDialect) -> Sequence[JsonOb
     media: list[JsonObject] = []
     for part in message.content:
         text = _output_text(part.output)
+        if dialect.results == "object":
+            text = _as_object(part.output, text)
         if part.output.type == "content":
             found = _output_media(part.output, dialect)
             if found:
@@ -220,6 +236,14 @@ def _output_text(output: ToolOutput) -> str:
         case "content":
             texts = [read_str(part, "text") for part in _parts(value) if part.get("type") == "text"]
             return wire_text("\n".join(texts))
+
+
+def _as_object(output: ToolOutput, text: str) -> str:
+    """Return a result as the text of a JSON object: as it is where it is one, else under `result` or `error`."""
+    if isinstance(output.value, Mapping) and output.type in ("json", "error-json"):
+        return text
+    value = text if output.type in ("text", "error-text", "execution-denied", "content") else output.value
+    return _compact({"error" if output.is_error else "result": value})
 
 
 def _output_media(output: ToolOutput, dialect: ChatDialect) -> list[JsonObject]:

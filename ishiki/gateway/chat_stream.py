@@ -176,7 +176,7 @@ class ChunkReader:
         if call is None:
             return
         call.name = call.name or name
-        call.signature = call.signature or _text(_field(_field(piece, "provider_specific_fields"), "thought_signature"))
+        call.signature = call.signature or _signature(piece)
         if arguments:
             call.pieces.append(arguments)
             self._written += estimate_text(arguments)
@@ -211,6 +211,13 @@ class ChunkReader:
         while f"call_{number}" in used:
             number += 1
         return f"call_{number}"
+
+
+def _signature(piece: object) -> str:
+    """Return Gemini's signature of a call: where LiteLLM puts it, or where Gemini's OpenAI door has it."""
+    google = _field(_field(piece, "extra_content"), "google")
+    own = _field(piece, "provider_specific_fields")
+    return _text(_field(own, "thought_signature")) or _text(_field(google, "thought_signature"))
 
 
 def _field(holder: object, name: str) -> object:

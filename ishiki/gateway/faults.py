@@ -7,46 +7,44 @@ neither LiteLLM nor a vendor's SDK. Texts are redacted and shortened: they reach
 from __future__ import annotations
 
 import email.utils
+import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias, cast
 
-from ishiki.errors import ModelError, ModelErrorKind
+from ishiki.errors import ModelError
+from ishiki.gateway.refusals import Judgement, judge
 
-__all__ = ["Phase", "model_error"]
+__all__ = ["BadRequestError", "Phase", "model_error"]
 
 Phase: TypeAlias = Literal["opening", "streaming"]
 """`opening`: before the response began. `streaming`: while it is read."""
 
 _MAX_TEXT = 300
-"""Characters of a provider's own words; some answer with a whole page."""
+"""Characters of a provider's own words that are shown; some answer with a whole page."""
 
-_OF_STATUS: dict[int, ModelErrorKind] = {
-    401: "auth",
-    402: "auth",  # an empty account: nothing that another wording of the request would cure
-    403: "auth",
-    404: "not_found",
-    405: "not_found",
-    407: "unavailable",
-    408: "timeout",
-    409: "unavailable",
-    410: "not_found",
-    413: "context_length",
-    425: "unavailable",
-    429: "rate",
-    499: "unavailable",
-}
-"""Statuses below 500 that do not blame the request's content; the other 4xx do. Source: reference, FailoverModel."""
+_MAX_READ = 4_000
+"""Characters of them that are redacted and looked at."""
 
 _CONNECTION_FAULTS = {"APIConnectionError", "TransportError", "ClientError", "OSError", "MidStreamFallbackError"}
 """Of the SDK, of httpx, of aiohttp, of Python, and what LiteLLM wraps them in."""
 
-_TOO_LONG = re.compile(
-    r"context_length_exceeded|context[ _](?:length|window)|maximum context|prompt is too long|too many tokens"
-    r"|input (?:token count|length).{0,40}exceed|exceeds? the (?:model'?s )?max(?:imum)?.{0,20}(?:length|tokens)",
-    re.IGNORECASE,
-)
 _LITELLM_LEAD = re.compile(r"^.*?[A-Za-z_]*Exception - ", re.DOTALL)
+
+
+class BadRequestError(ModelError):
+    """A request that was not taken as it is.
+
+    Attributes:
+        judgement: what the server's words ask for.
+        words: the server's own, redacted and short.
+    """
+
+    def __init__(self, message: str, *, judgement: Judgement, words: str, status: int | None) -> None:
+        """Keep the fields; the kind is `bad_request`."""
+        super().__init__(message, kind="bad_request", retryable=True, status=status)
+        self.judgement = judgement
+        self.words = words
 
 
 def model_error(
@@ -64,12 +62,16 @@ def model_error(
     names = {parent.__name__ for parent in type(fault).__mro__}
     status = _status(fault)
     words = _words(fault)
-    kind = _kind(names, status, words, phase)
-    text = redact(" ".join(words.split()))
+    judgement = _judgement(names, status, f"{words}\n{_codes(fault)}", phase)
+    kind = judgement.kind
+    text = redact(" ".join(words[:_MAX_READ].split()))
     text = text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 1] + "…"
-    said = f"HTTP {status}: {text}" if status is not None else text
+    said = (f"HTTP {status}: {text}" if status is not None else text) or type(fault).__name__
+    message = f"{ref}: {said}" + (f" ({judgement.advice})" if judgement.advice else "")
+    if kind == "bad_request":
+        return BadRequestError(message, judgement=judgement, words=said, status=status)
     return ModelError(
-        f"{ref}: {said or type(fault).__name__}",
+        message,
         kind=kind,
         retryable=kind not in ("refused", "context_length"),
         retry_after_s=_retry_after(fault, now_s),
@@ -77,22 +79,18 @@ def model_error(
     )
 
 
-def _kind(names: set[str], status: int | None, words: str, phase: Phase) -> ModelErrorKind:
-    # LiteLLM derives these two from its BadRequestError.
+def _judgement(names: set[str], status: int | None, words: str, phase: Phase) -> Judgement:
     if "ContextWindowExceededError" in names:
-        return "context_length"
-    if "ContentPolicyViolationError" in names:
-        return "refused"
+        return Judgement("context_length")
     if names & {"APITimeoutError", "Timeout", "TimeoutException", "TimeoutError"}:
-        return "timeout"
-    if status is None:
-        # Nobody has judged the request: the connection, or the answer, was no good.
-        return "cut" if phase == "streaming" and names & _CONNECTION_FAULTS else "unavailable"
-    if status >= 500 or status < 400:
-        return "unavailable"
-    if status in _OF_STATUS:
-        return _OF_STATUS[status]
-    return "context_length" if _TOO_LONG.search(words) else "refused"
+        return Judgement("timeout")
+    judgement = judge(status, words)
+    if "ContentPolicyViolationError" in names and judgement.kind == "bad_request" and judgement.form is None:
+        return Judgement("refused")
+    if status is None and judgement.kind == "unavailable" and names & _CONNECTION_FAULTS and phase == "streaming":
+        # Nobody has judged the request: the connection was no good.
+        return Judgement("cut")
+    return judgement
 
 
 def _status(fault: BaseException) -> int | None:
@@ -129,6 +127,12 @@ def _retry_after(fault: BaseException, now_s: float) -> float | None:
         except (TypeError, ValueError, OverflowError):
             return None
     return max(0.0, seconds) if seconds < 1e9 else None
+
+
+def _codes(fault: BaseException) -> str:
+    """Return what stands beside the message in the error's body, such as its code: that may be all that tells."""
+    body: object = getattr(fault, "body", None)
+    return json.dumps(body, ensure_ascii=False, default=str)[:_MAX_READ] if isinstance(body, Mapping) else ""
 
 
 def _words(fault: BaseException) -> str:

@@ -18,7 +18,9 @@ from ishiki.errors import GatewayError
 from ishiki.gateway.calls import Target
 from ishiki.gateway.catalogue import Catalogue, ModelEntry, Reference, read_catalogue, settings_of
 from ishiki.gateway.demo import DemoModel
+from ishiki.gateway.dialects import dialect_form
 from ishiki.gateway.failover import FailoverPolicy, GroupModel, ModelGroup
+from ishiki.gateway.form_book import FormBook
 from ishiki.gateway.limiter import DEFAULT_MAX_CALLS, CallLimiter
 from ishiki.gateway.litellm_wire import LiteLLMWire
 from ishiki.gateway.provider_model import ProviderModel, Watching
@@ -50,6 +52,8 @@ class Gateway:
         self._wire = LiteLLMWire(clock=self._clock, redact=self._redactor.redact)
         dump = RequestDump(dump_folder, clock=self._clock, redact=self._redactor.redact) if dump_folder else None
         self._watching = Watching(dump, debug_stream)
+        # Outlives an edit of models.yaml: what a server takes does not change with it.
+        self._forms = FormBook(self._clock)
         self._catalogue = catalogue
         self._models: dict[str, LanguageModel] = {}
         self._groups: dict[str, ModelGroup] = {}
@@ -223,7 +227,11 @@ class Gateway:
                 model = DemoModel(reference.ref, variables=self._catalogue.unset)
             else:
                 model = ProviderModel(
-                    _target(reference), wire=self._wire, limiter=self._limiter, watching=self._watching
+                    _target(reference),
+                    wire=self._wire,
+                    limiter=self._limiter,
+                    forms=self._forms,
+                    watching=self._watching,
                 )
             self._models[reference.ref] = model
         return model
@@ -250,4 +258,5 @@ def _target(reference: Reference) -> Target:
         headers={name: value.get_secret_value() for name, value in provider.headers.items()},
         settings=settings_of(provider),
         sends_reasoning=model.thinking is not None and model.thinking.send_back,
+        form=dialect_form(provider.dialect, provider.base_url if provider.api == "openai-completions" else None),
     )

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 from pydantic import Field, SecretStr
 
 from ishiki.config import ConfigModel, IdText
+from ishiki.gateway.dialects import Dialect
 
 __all__ = [
     "LEVELS",
@@ -78,6 +79,11 @@ class ProviderConfig(ConfigModel):
     )
     api_key: SecretStr | None = Field(default=None, min_length=1, description="Key, by reference: ${NAME}.")
     headers: dict[str, SecretStr] = Field(default={}, description="Further HTTP headers of every request.")
+    dialect: Dialect | None = Field(
+        default=None,
+        description="What the server takes that OpenAI's does not, or does not take that it does; absent: by the "
+        "address, and learnt from what it refuses.",
+    )
     settings: dict[str, object] = Field(
         default={},
         description="Further fields of every request; include_usage: false for servers that refuse stream_options.",

@@ -118,7 +118,8 @@ async def test_reasoning_is_a_part_of_an_answer_and_a_role_is_none(tmp_path: Pat
 async def test_a_request_that_is_refused_is_refused_by_the_group_unless_any_failure_counts(tmp_path: Path) -> None:
     """Reference, FailoverModel: failover_on; nobody's breaker counts it."""
     async with pair(tmp_path) as it:
-        it.first.enqueue(replies.error(400, "no"), replies.error(400, "no"))
+        refusal = replies.error(400, "content_filter: no")
+        it.first.enqueue(refusal, refusal)
         with pytest.raises(ModelError) as raised:
             await answer(it.gateway.model("main"))
         assert raised.value.kind == "refused"

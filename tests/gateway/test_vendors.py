@@ -330,7 +330,7 @@ def failures(wire: Wire) -> dict[str, Failure]:
     }
     code = "context_length_exceeded" if wire == "responses" else ""
     return {
-        "400": (vendor_error(wire, 400, "bad field"), "refused", 400),
+        "400": (vendor_error(wire, 400, "bad field"), "bad_request", 400),
         "401": (vendor_error(wire, 401, f"invalid key {KEY}"), "auth", 401),
         "403": (vendor_error(wire, 403, "not for you"), "auth", 403),
         "404": (vendor_error(wire, 404, "no such model"), "not_found", 404),
