@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ishiki.core.messages import (
     AssistantMessage,
@@ -28,6 +28,8 @@ __all__ = [
     "DELIVERY",
     "EVENT",
     "MESSAGE",
+    "OMITTED",
+    "RESTORED",
     "STATE",
     "WITHHELD",
     "Entry",
@@ -46,7 +48,9 @@ STATE = "state"
 COMPACT = "ishiki.compact"
 CHECKPOINT = "ishiki.checkpoint"
 DELIVERY = "ishiki.delivery"
-WITHHELD = "ishiki.withheld"
+WITHHELD: Final = "ishiki.withheld"
+OMITTED: Final = "ishiki.omitted"
+RESTORED: Final = "ishiki.restored"
 
 _TERMINAL_EVENTS = frozenset({"turn.done", "turn.failed", "turn.aborted"})
 _MESSAGE_TYPES = (UserMessage, SystemMessage, AssistantMessage, ToolMessage, CustomMessage)

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from ishiki.core.disposer import resolved
 from ishiki.core.entries import WITHHELD, Entry
+from ishiki.core.hidden import shown_entries, withheld_ids
 from ishiki.core.messages import (
     AssistantMessage,
     AssistantPart,
@@ -23,19 +24,11 @@ from ishiki.core.messages import (
 )
 from ishiki.core.plugin import AgentPlugin, ContextRequest, overrides
 from ishiki.core.repair import well_formed
-from ishiki.core.store import all_of
-from ishiki.jsonvalue import read_array
 
-__all__ = ["WITHHELD_TEXT", "project", "withheld_ids"]
+__all__ = ["WITHHELD_TEXT", "project"]
 
 WITHHELD_TEXT = "[withheld]"
 """What stands for a message that a model refused to read."""
-
-
-def withheld_ids(entries: Sequence[Entry]) -> frozenset[str]:
-    """Return the ids of the entries that are withheld from requests."""
-    ids = [read_array(entry.json_data, "ids") for entry in all_of(entries, WITHHELD)]
-    return frozenset(item for group in ids for item in group if isinstance(item, str))
 
 
 async def project(
@@ -43,6 +36,7 @@ async def project(
 ) -> list[ModelMessage]:
     """Return the messages that a model reads for `entries`: ordered, well-formed, at least one user message."""
     hidden = withheld_ids(entries)
+    entries = shown_entries(entries)
     if hidden:
         entries = [_withhold(entry) if entry.id in hidden else entry for entry in entries]
     for plugin in plugins:

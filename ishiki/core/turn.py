@@ -14,7 +14,7 @@ import anyio
 from ishiki.core.answer import Answer, read_answer
 from ishiki.core.clock import Clock
 from ishiki.core.disposer import resolved
-from ishiki.core.entries import EVENT, WITHHELD, Entry, deferred_key, message_entry, step_key
+from ishiki.core.entries import EVENT, Entry, deferred_key, message_entry, step_key
 from ishiki.core.events import (
     ErrorInfo,
     TurnAborted,
@@ -29,8 +29,9 @@ from ishiki.core.inbox import Inbox, QueuedTurn
 from ishiki.core.journal import Journal
 from ishiki.core.messages import AssistantMessage, Message, ToolMessage, Usage
 from ishiki.core.model import LanguageModel, ModelRequest, RequestOrigin, ToolSpec
+from ishiki.core.patience import Patience
 from ishiki.core.plugin import AgentPlugin, ContextRequest, StepOptions, StepResult, TurnResult, overrides
-from ishiki.core.projection import project, withheld_ids
+from ishiki.core.projection import project
 from ishiki.core.signal import CancelSignal
 from ishiki.core.store import EntryStore
 from ishiki.core.tool import Tool, ToolSet
@@ -70,8 +71,6 @@ class _Turn:
     step: int = 0
     began_at: float = 0.0
     usage: Usage | None = None
-    budget_scale: float = 1.0
-    has_retried: bool = False
     runtime_context: JsonObject = field(default_factory=dict[str, JsonValue])
     tools_context: JsonObject = field(default_factory=dict[str, JsonValue])
 
@@ -89,8 +88,12 @@ class TurnRunner:
     plugins: Sequence[AgentPlugin]
     limits: TurnLimits
     clock: Clock
+    patience: Patience = field(init=False)
     _current: _Turn | None = None
-    _last_good_id: str | None = None
+
+    def __post_init__(self) -> None:
+        """Be patient with the model from the first turn on."""
+        self.patience = Patience(self.owner, self.model, self.journal, self.clock)
 
     def cancel(self, reason: str) -> None:
         """Cancel the running turn, if there is one. Its end is recorded as `turn.aborted`."""
@@ -269,70 +272,15 @@ class TurnRunner:
         return result.results is not None if decision is None else decision
 
     async def _ask_patiently(self, turn: _Turn, entries: Sequence[Entry]) -> tuple[Answer, StepOptions]:
-        """Ask the model; when it blames the request, change what can be changed and ask once more in this turn."""
-        try:
-            answer = await self._ask(turn, entries)
-        except ModelError as error:
-            if turn.has_retried or not error.blames_request:
-                raise
-            turn.has_retried = True
-            if error.kind == "context_length":
-                logger.info("%s: a request was too long; asked again with half of the history", self.owner)
-                turn.budget_scale = 0.5
-                answer = await self._ask(turn, entries)
-            else:
-                answer = await self._ask_without_news(turn, entries, error)
-        self._last_good_id = entries[-1].id if entries else None
-        return answer
+        """Ask the model; when it blames the request, with less."""
 
-    async def _ask_without_news(
-        self, turn: _Turn, entries: Sequence[Entry], error: ModelError
-    ) -> tuple[Answer, StepOptions]:
-        """Ask without what is new since the last good request, and keep that out of all further ones if this helps.
+        async def ask(shown: Sequence[Entry], budget_scale: float) -> tuple[Answer, StepOptions]:
+            return await self._ask(turn, shown, budget_scale)
 
-        One line must not mute a channel. What the mind itself did before this turn is left out only if the rest was
-        not to blame. Where nothing helps, something else is refused, such as a setting: then nothing is marked, for it
-        would be lost to the model for good and for nothing.
+        return await self.patience.ask(turn.turn_id, entries, ask)
 
-        Raises:
-            ModelError: whatever the last request met; `error`, where there is nothing to leave out.
-        """
-        known = withheld_ids(entries)
-        news = entries[self._last_good_position(entries) + 1 :]
-        new = [entry for entry in news if entry.message is not None and entry.id not in known]
-        heard = [entry.id for entry in new if not _is_own_deed(entry, turn.turn_id)]
-        for ids in (heard, [entry.id for entry in new]):
-            if not ids or (ids is not heard and len(ids) == len(heard)):
-                continue
-            marker = Entry(WITHHELD, {"ids": ids}, self.clock.now_ms(), turn_id=turn.turn_id)
-            try:
-                answer = await self._ask(turn, [*entries, marker])
-            except ModelError as again:
-                if again.kind != "refused":
-                    raise
-                error = again
-                continue
-            logger.warning(
-                "%s: a model refused a request; %d new messages are withheld from now on", self.owner, len(ids)
-            )
-            await self.journal.submit([marker]).wait()
-            return answer
-        raise error
-
-    def _last_good_position(self, entries: Sequence[Entry]) -> int:
-        """Return where what a model has read without complaint ends; -1 where nothing has been read."""
-        for index in range(len(entries) - 1, -1, -1):
-            entry = entries[index]
-            if entry.id == self._last_good_id:
-                return index
-            # A step's batch proves that what stands before it was read, and is still known after a restart. The batch
-            # itself, and what joined the step, is new: a tool may have returned the very thing that is refused.
-            if entry.step is not None and isinstance(entry.message, AssistantMessage):
-                return index - 1
-        return -1
-
-    async def _ask(self, turn: _Turn, entries: Sequence[Entry]) -> tuple[Answer, StepOptions]:
-        request = ContextRequest(turn.turn_id, turn.signal, turn.budget_scale)
+    async def _ask(self, turn: _Turn, entries: Sequence[Entry], budget_scale: float) -> tuple[Answer, StepOptions]:
+        request = ContextRequest(turn.turn_id, turn.signal, budget_scale)
         messages = await project(entries, request, self.plugins)
         options = StepOptions(
             turn.turn_id, turn.step, messages,
@@ -371,13 +319,6 @@ class TurnRunner:
 
     async def _record(self, *entries: Entry) -> None:
         await self.journal.submit(entries).wait()
-
-
-def _is_own_deed(entry: Entry, turn_id: str) -> bool:
-    """Whether the mind itself said or did this: its words always, what its tools returned before this turn."""
-    if isinstance(entry.message, ToolMessage):
-        return entry.turn_id != turn_id
-    return isinstance(entry.message, AssistantMessage)
 
 
 def _is_offered(name: str, options: StepOptions) -> bool:

@@ -13,14 +13,14 @@ from ishiki.core.agent import Agent
 from ishiki.core.entries import Entry
 from ishiki.core.events import AgentEvent, MessageAppended, TurnAborted, TurnDone, TurnFailed
 from ishiki.core.messages import AssistantMessage, TextPart, ToolMessage, UserMessage
-from ishiki.core.model import LanguageModel
+from ishiki.core.model import LanguageModel, ModelRequest
 from ishiki.core.plugin import AgentPlugin, StepResult
 from ishiki.core.store import MemoryStore
 from ishiki.core.tool import Tool, ToolContext, ToolSet
 from ishiki.core.turn import TurnLimits
-from ishiki.errors import AgentBusyError, AgentStoppedError, ModelError, ToolError
+from ishiki.errors import AgentBusyError, AgentStoppedError, ModelError, ModelErrorKind, ToolError
 from ishiki.jsonvalue import JsonObject, JsonValue
-from ishiki.testing.scripted_model import ScriptedModel, call, saying, text
+from ishiki.testing.scripted_model import ScriptedAnswer, ScriptedModel, call, saying, text
 
 
 class Tools(AgentPlugin):
@@ -344,16 +344,69 @@ async def test_an_answer_without_its_finish_is_a_failed_turn() -> None:
 async def test_a_refused_line_is_withheld_and_the_turn_is_answered_without_it() -> None:
     """Design, section 2: a refused input must not poison the channel."""
     refusal = ModelError("bad words", kind="refused", retryable=False, status=400)
-    model = ScriptedModel([text("fine"), refusal, text("again"), text("and again")])
+    said = ["good", "POISON", "good too", "good still"]
+    model = ScriptedModel([text("fine"), refusal, text("again"), refusal, text("and again"), text("once more")])
     async with running(model) as agent:
-        for line in ("good", "POISON", "good too"):
+        for line in said:
             agent.send(UserMessage(line))
             await agent.wait()
-        assert texts(agent.store.window()) == ["good", "fine", "POISON", "again", "good too", "and again"]
-    for request in model.requests[2:]:
-        contents = [message.content for message in request.messages if isinstance(message, UserMessage)]
-        assert "POISON" not in contents
-        assert "[withheld]" in contents
+        assert [line for line in texts(agent.store.window()) if line in said] == said
+    heard = [
+        [message.content for message in one.messages if isinstance(message, UserMessage)] for one in model.requests
+    ]
+    assert heard == [
+        ["good"],
+        ["good", "POISON"],
+        ["good", "[withheld]"],
+        # Once more, for a refusal may have been an error; then for a day no more.
+        ["good", "POISON", "good too"],
+        ["good", "[withheld]", "good too"],
+        ["good", "[withheld]", "good too", "good still"],
+    ]
+
+
+async def test_a_line_that_was_refused_in_error_is_read_in_the_next_turn_and_in_every_further_one() -> None:
+    """Issue, models: what is withheld in error comes back when the same request passes."""
+    refusal = ModelError("bad words", kind="refused", retryable=False, status=400)
+    model = ScriptedModel([text("fine"), refusal, *(text("again") for _ in range(4))])
+    async with running(model) as agent:
+        for line in ("good", "innocent", "good too", "good still"):
+            agent.send(UserMessage(line))
+            await agent.wait()
+    contents = [str(request.messages) for request in model.requests]
+    assert ["innocent" in one for one in contents] == [False, True, False, True, True]
+    assert not any("[withheld]" in one for one in contents[3:])
+
+
+@pytest.mark.parametrize("kind", ["bad_request", "refused", "context_length"])
+async def test_after_two_turns_that_were_refused_the_past_is_left_out_and_comes_back_when_it_is_taken(
+    kind: ModelErrorKind,
+) -> None:
+    """Issue, models: never a channel that stays silent, and nothing that was said meanwhile is lost."""
+    is_ill = True
+
+    def respond(request: ModelRequest) -> ScriptedAnswer:
+        if is_ill and "poisoned past" in str(request.messages):
+            return ModelError("no", kind=kind, retryable=False, status=400)
+        return text("fine")
+
+    model = ScriptedModel([text("poisoned past")], responder=respond)
+    async with running(model) as agent:
+        for line in ("hello", "first", "second", "third", "fourth"):
+            agent.send(UserMessage(line))
+            await agent.wait()
+        ends = [entry.json_data["type"] for entry in agent.store.window() if entry.type == "event"]
+        if kind != "refused":  # what is new is left out at once there
+            assert ends.count("turn.failed") == 2
+            assert "poisoned past" not in str(model.requests[-1].messages)
+            assert all(line in str(model.requests[-1].messages) for line in ("first", "second", "third", "fourth"))
+        assert ends[-1] == "turn.done"
+        is_ill = False
+        agent.set_model(other := ScriptedModel([text("fine")] * 2, ref="another"))
+        agent.send(UserMessage("fifth"))
+        await agent.wait()
+        (request,) = other.requests
+        assert all(line in str(request.messages) for line in ("poisoned past", "hello", "first", "fourth", "fifth"))
 
 
 async def test_an_interrupted_turn_is_recorded_as_aborted_and_waiting_ones_are_dropped() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ishiki.core.entries import MESSAGE, WITHHELD, Entry
+from ishiki.core.hidden import withheld_ids
 from ishiki.core.messages import (
     AssistantMessage,
     CustomMessage,
@@ -20,7 +21,7 @@ from ishiki.core.messages import (
     UserMessage,
 )
 from ishiki.core.plugin import AgentPlugin, ContextRequest, ordered_plugins
-from ishiki.core.projection import WITHHELD_TEXT, project, withheld_ids
+from ishiki.core.projection import WITHHELD_TEXT, project
 from ishiki.core.repair import NO_INPUT
 from ishiki.core.signal import CancelSignal
 from ishiki.jsonvalue import JsonObject

@@ -18,7 +18,7 @@ from ishiki.core.slot import ModelSlot
 from ishiki.core.store import MemoryStore
 from ishiki.core.tool import ToolContext
 from ishiki.core.turn import TurnLimits
-from ishiki.errors import ModelError
+from ishiki.errors import ModelError, ModelErrorKind
 from ishiki.jsonvalue import JsonObject, JsonValue
 from ishiki.testing.clock import FakeClock
 from ishiki.testing.scripted_model import ScriptedAnswer, ScriptedModel, call, text
@@ -41,19 +41,19 @@ async def test_after_a_restart_only_what_is_new_since_the_last_answer_is_withhel
     assert contents == ["good", "[withheld]"]
 
 
-@pytest.mark.parametrize("kind", ["refused", "context_length"])
-async def test_a_request_that_is_refused_again_fails_the_turn(kind: str) -> None:
-    """Design, section 2: retried once."""
-    error = ModelError("no", kind="context_length" if kind == "context_length" else "refused", retryable=False)
-    model = ScriptedModel([error] * 4)
+@pytest.mark.parametrize(("kind", "tries"), [("refused", 2), ("context_length", 4), ("bad_request", 1)])
+async def test_a_request_that_is_refused_again_fails_the_turn(kind: ModelErrorKind, tries: int) -> None:
+    """Design, section 2: retried once without what is new, and with ever less where it is too long (our choice)."""
+    error = ModelError("no", kind=kind, retryable=False)
+    model = ScriptedModel([error] * 2 * tries)
     async with served(model) as agent:
         events = [event async for event in agent.run(UserMessage("hi"))]
         assert isinstance(events[-1], TurnFailed)
-        assert len(model.requests) == 2
+        assert len(model.requests) == tries
         await agent.wait()
         agent.continue_()
         await agent.wait()
-        assert len(model.requests) == 4
+        assert len(model.requests) == 2 * tries
         # What did not help is not marked: the fault is another one, and the history is still whole when it is mended.
         assert not [entry for entry in agent.store.window() if entry.type == WITHHELD]
 
@@ -75,7 +75,8 @@ async def test_what_a_tool_returned_is_withheld_where_it_is_refused() -> None:
         agent.send(UserMessage("and now?"))
         await agent.wait()
         assert turn_events(agent.store.window())[-1] == "turn.done"
-    assert len(model.requests) == 4
+    # The second turn asks once whether it is taken now.
+    assert len(model.requests) == 5
     assert "look it up" in str(model.requests[-1].messages)
 
 
@@ -87,7 +88,8 @@ async def test_own_words_that_are_refused_are_withheld_after_what_was_heard_did_
             agent.send(UserMessage(line))
             await agent.wait()
         assert turn_events(agent.store.window()).count("turn.done") == 3
-    assert len(model.requests) == 1 + 3 + 1
+    # The third turn asks once whether they are taken now.
+    assert len(model.requests) == 1 + 3 + 2
     assert str(model.requests[-1].messages).count("[withheld]") == 2
 
 

@@ -16,8 +16,8 @@ from ishiki.contracts.host import ExtensionHost
 from ishiki.core.agent import Agent
 from ishiki.core.disposer import Disposer, resolved
 from ishiki.core.entries import COMPACT, Entry
+from ishiki.core.hidden import MarkReader
 from ishiki.core.model import LanguageModel
-from ishiki.core.projection import withheld_ids
 from ishiki.engines.context._summary import Material, record_of, summarise
 from ishiki.engines.context._tail import Memory
 from ishiki.errors import IshikiError, ModelError
@@ -185,8 +185,8 @@ async def _entries_of(fold: Fold) -> Sequence[Entry]:
 
 async def _withheld(history: Sequence[Entry]) -> frozenset[str]:
     """Return the ids of what a model has refused to read: no other is asked to, either."""
-    ids: frozenset[str] = frozenset()
+    marks = MarkReader()
     for start in range(0, len(history), _BREATH):
         await checkpoint()
-        ids |= withheld_ids(history[start : start + _BREATH])
-    return ids
+        marks.read(history[start : start + _BREATH])
+    return marks.withheld

@@ -381,7 +381,7 @@ def test_records_hold_no_reasoning_and_nothing_withheld() -> None:
 async def test_a_withheld_line_is_not_shown_to_a_summariser() -> None:
     """Design, section 2: what a model refused is read as withheld from then on."""
     bad = Entry(MESSAGE, said(0, "BAD"), 0)
-    history = [bad, Entry("ishiki.withheld", {"ids": [bad.id]}, 0)]
+    history = [bad, Entry("ishiki.withheld", {"ids": [bad.id], "refusals": 2}, 10**15)]
     history += [entry for number in range(1, 12) for entry in turn(said(number, "x" * 200))]
     model = answering()
     async with minding(StandardContextEngine(), SMALL, model, store=MemoryStore(history)) as mind:

@@ -130,14 +130,18 @@ def mention(bot: Bot, words: str, number: int, *, message_id: str) -> None:
     bot.say(f'<at id="{SELF}"/> {words}', user=str(42 + number % 3), message_id=message_id)
 
 
-async def healthy_mentions(bot: Bot, count: int, *, run: str = "first run") -> None:
-    """Say `count` ordinary things to the mind, each of which has to be answered by one request that holds it."""
+async def healthy_mentions(bot: Bot, count: int, *, run: str = "first run", vain: int = 0) -> None:
+    """Say `count` ordinary things to the mind, each of which has to be answered by one request that holds it.
+
+    The first one may be preceded by `vain` requests with what was refused before.
+    """
     for number in range(count):
         said, asked = len(bot.platform.texts), len(bot.server.requests)
         mention(bot, f"ordinary line {number}", number, message_id=f"{run}, line {asked}")
         await bot.quiet()
         assert len(bot.platform.texts) == said + 1
-        (request,) = turns(bot, since=asked)
+        *refused, request = turns(bot, since=asked)
+        assert len(refused) == (vain if number == 0 else 0)
         assert f"ordinary line {number}" in request.all_text
 
 
@@ -155,12 +159,14 @@ async def test_a_refused_word_mutes_nobody_not_even_after_a_restart(tmp_path: Pa
         assert "[withheld]" in bot.server.requests[-1].all_text
         before = withheld(bot)
         assert len(before) == 1
-        await healthy_mentions(bot, 3)
+        await healthy_mentions(bot, 3, vain=1)
         assert "ordinary line 0" in bot.server.requests[-1].all_text
+        # Asked for once more, and refused again: the same lines, for a day.
+        assert withheld(bot) == before * 2
     async with running(tmp_path) as bot:
         bot.server.responder = responder
         await healthy_mentions(bot, 3, run="second run")
-        assert withheld(bot) == before
+        assert withheld(bot) == before * 2
         assert not [request for request in bot.server.requests if b"POISON" in request.raw]
 
 
@@ -173,8 +179,29 @@ async def test_a_quote_of_a_refused_line_is_refused_once_more_and_then_withheld_
         bot.say(f'<at id="{SELF}"/> why not?', quotes=bad.message_id)
         await bot.quiet()
         assert len(bot.platform.texts) == 2
-        await healthy_mentions(bot, 1)
+        await healthy_mentions(bot, 1, vain=1)
         assert not [request for request in bot.server.requests[-1:] if b"POISON" in request.raw]
+
+
+@pytest.mark.parametrize("refusal", ["content", "setting"])
+async def test_a_line_that_was_refused_in_error_is_read_as_soon_as_the_same_request_passes(
+    tmp_path: Path, refusal: str
+) -> None:
+    """Issue, models: a passing refusal hides nothing for good, whatever its words blame."""
+    words = "content_filter" if refusal == "content" else "what this server says when it is about to fall over"
+    async with running(tmp_path) as bot:
+        bot.server.responder = mending
+        await healthy_mentions(bot, 1)
+        bot.server.enqueue(replies.error(400, words))
+        bot.mention("read me")
+        await bot.quiet()
+        bot.mention("and me")
+        await bot.quiet()
+        bot.mention("and me too")
+        await bot.quiet()
+        for request in turns(bot, since=len(bot.server.requests) - 1):
+            assert all(line in request.all_text for line in ("read me", "and me", "and me too"))
+        assert len(bot.server.requests) <= 1 + 2 + 2 + 1
 
 
 async def test_where_a_server_refuses_everything_nothing_is_hidden_from_the_model_for_good(tmp_path: Path) -> None:
