@@ -29,6 +29,9 @@ _MAX_READ = 4_000
 _CONNECTION_FAULTS = {"APIConnectionError", "TransportError", "ClientError", "OSError", "MidStreamFallbackError"}
 """Of the SDK, of httpx, of aiohttp, of Python, and what LiteLLM wraps them in."""
 
+_NO_WORDS = re.compile(r"(?:Error code: \d+)?\s*")
+"""What the SDK says of a body that it cannot read."""
+
 _LITELLM_LEAD = re.compile(r"^.*?[A-Za-z_]*Exception - ", re.DOTALL)
 
 
@@ -62,7 +65,7 @@ def model_error(
     names = {parent.__name__ for parent in type(fault).__mro__}
     status = _status(fault)
     words = _words(fault)
-    judgement = _judgement(names, status, f"{words}\n{_codes(fault)}", phase)
+    judgement = _judgement(names, status, f"{words}\n{_body(fault)}", phase)
     kind = judgement.kind
     text = redact(" ".join(words[:_MAX_READ].split()))
     text = text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 1] + "…"
@@ -129,14 +132,16 @@ def _retry_after(fault: BaseException, now_s: float) -> float | None:
     return max(0.0, seconds) if seconds < 1e9 else None
 
 
-def _codes(fault: BaseException) -> str:
-    """Return what stands beside the message in the error's body, such as its code: that may be all that tells."""
+def _body(fault: BaseException) -> str:
+    """Return the error's body: its code may be all that tells, and Gemini's is a list that clients do not read."""
     body: object = getattr(fault, "body", None)
-    return json.dumps(body, ensure_ascii=False, default=str)[:_MAX_READ] if isinstance(body, Mapping) else ""
+    if isinstance(body, Mapping | list) and body:
+        return json.dumps(body, ensure_ascii=False, default=str)[:_MAX_READ]
+    return body[:_MAX_READ] if isinstance(body, str) else ""
 
 
 def _words(fault: BaseException) -> str:
     """Return the provider's own words, without LiteLLM's names of classes before them."""
     said: object = getattr(fault, "message", None)
-    text = said if isinstance(said, str) and said else str(fault)
-    return _LITELLM_LEAD.sub("", text, count=1)
+    text = _LITELLM_LEAD.sub("", said if isinstance(said, str) and said else str(fault), count=1)
+    return _body(fault) or text if _NO_WORDS.fullmatch(text) else text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ishiki.core.messages import AssistantMessage
 from ishiki.core.model import ModelInfo, ModelPart, ModelRequest, ResponseStart
@@ -159,6 +159,8 @@ class _Tries:
         if self._first is None:
             self._first, self.words = refusal, refusal.words
         wanted = refusal.judgement.form
+        if wanted is not None and wanted.roles != "free" and self.form.roles == "alternating":
+            wanted = replace(wanted, roles="flat")  # turns are taken already, and it is not enough
         if wanted is not None and (asked := self.form.joined(wanted)) != self.form:
             self.asked_for, self.form = self.asked_for.joined(wanted), asked
             return True

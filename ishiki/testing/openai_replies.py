@@ -7,7 +7,7 @@ codes; `reasoning_content` is DeepSeek's field.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 import anyio
@@ -85,6 +85,8 @@ class ToolCall:
     """As on the wire: JSON text, or what a model wrote instead."""
     call_id: str | None = None
     """None: one made from the request's number."""
+    signature: str | None = None
+    """Gemini's `thought_signature`, as its OpenAI door has it; None: none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,7 +271,7 @@ def _deltas(reply: Completion, number: int) -> Iterator[tuple[JsonObject, str | 
     elif reply.content is not None:
         yield {"content": reply.content}, None
     for index, made in enumerate(reply.calls):
-        opened: JsonObject = {"index": index, **_call_json(ToolCall(made.name, ""), _call_id(made, number, index))}
+        opened: JsonObject = {"index": index, **_call_json(replace(made, arguments=""), _call_id(made, number, index))}
         yield {"tool_calls": [opened]}, None
         for piece in _cut(made.arguments, reply.pieces):
             yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}, None
@@ -293,7 +295,11 @@ def _call_id(made: ToolCall, number: int, index: int) -> str:
 
 
 def _call_json(made: ToolCall, call_id: str) -> dict[str, JsonValue]:
-    return {"id": call_id, "type": "function", "function": {"name": made.name, "arguments": made.arguments}}
+    function: JsonObject = {"name": made.name, "arguments": made.arguments}
+    written: dict[str, JsonValue] = {"id": call_id, "type": "function", "function": function}
+    if made.signature is not None:
+        written["extra_content"] = {"google": {"thought_signature": made.signature}}
+    return written
 
 
 def _finish_reason(reply: Completion) -> str | None:

@@ -29,6 +29,7 @@ from ishiki.jsonvalue import JsonObject, JsonValue, read_array, read_bool, read_
 from ishiki.testing.http_wire import HttpConnection, HttpRequest, HttpServer
 from ishiki.testing.journal import DEFAULT_WITHIN_S, Journal
 from ishiki.testing.openai_check import check_request
+from ishiki.testing.openai_dialects import ServerDialect, refusal
 from ishiki.testing.openai_replies import (
     Completion,
     Hang,
@@ -138,6 +139,8 @@ class OpenAIServer:
         responder: decides where nothing is queued; several channels at once are better served by it than by a queue.
         api_key: demanded as `Authorization: Bearer …`; None takes any.
         models: what GET /v1/models lists; a request may ask for others all the same.
+        dialect: what it refuses beyond OpenAI, see `openai_dialects`; may be set while it runs. A refused request takes
+            nothing from the queue.
         port: where to listen; 0 picks a free one. A bot that outlives the server finds the next one there.
     """
 
@@ -147,9 +150,11 @@ class OpenAIServer:
         *,
         api_key: str | None = None,
         models: Sequence[str] = ("test-model",),
+        dialect: ServerDialect = "openai",
         port: int = 0,
     ) -> None:
         self.responder = responder
+        self.dialect: ServerDialect = dialect
         self._port = port
         self._api_key = api_key
         self._models = tuple(models)
@@ -250,7 +255,8 @@ class OpenAIServer:
             with suppress(OSError):
                 await _send_raw(connection, error(400, "the body is no JSON object"), is_stream=False)
             return
-        scripted = self._queue.popleft() if self._queue else None
+        refused = refusal(self.dialect, body)
+        scripted = refused if refused is not None else self._queue.popleft() if self._queue else None
         request = ChatRequest(number, body, http.body, http.headers, time.time())
         self._violations.extend(f"request {number}: {problem}" for problem in check_request(body))
         self._requests.add(request)
