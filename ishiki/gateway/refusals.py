@@ -102,7 +102,7 @@ _TOO_LONG = _any(
     r"input (?:token count|length|tokens).{0,60}(?:exceed|must)",
     r"exceeds? the (?:model'?s? )?max(?:imum)?.{0,20}(?:length|tokens)",
     # Mistral, TGI, SiliconFlow
-    r"too large for model|must have less than \d+ tokens|max_new_tokens must be|max_seq_len",
+    r"too large for model|must have less than \d+ tokens|max_new_tokens.{0,3} must be|max_seq_len",
     r"range of input length should be",  # DashScope
     r"exceed max message tokens",  # Volcengine Ark
     r"prompt exceeds max length|prompt.{0,4}(?:超长|过长)|上下文.{0,12}(?:长度|超)",  # Zhipu and proxies

@@ -45,8 +45,9 @@ class WireForm:
     roles: Roles = "free"
     """In which order roles may stand.
 
-    `bridged`: no user message directly behind a tool's result. `alternating`: user and assistant take turns, a user
-    begins, and calls with their results count for nothing. `flat`: one user message that tells everything as text.
+    `bridged`: no user message directly behind a tool's result, and none of the model's own at the end.
+    `alternating`: user and assistant take turns, a user begins, and calls with their results count for nothing.
+    `flat`: one user message that tells everything as text.
     """
     system: Literal["own", "user"] = "own"
     """Whether there is a system message, or its text begins the first user message."""
@@ -146,6 +147,8 @@ def _bridged(messages: Sequence[JsonObject]) -> Iterator[JsonObject]:
             yield {"role": "assistant", "content": _BRIDGE}
         yield message
         previous = _role(message)
+    if previous == "assistant":
+        yield {"role": "user", "content": LEAD}  # else the server goes on with the model's own words, or refuses
 
 
 def _alternating(messages: Sequence[JsonObject]) -> list[JsonObject]:
@@ -159,8 +162,6 @@ def _alternating(messages: Sequence[JsonObject]) -> list[JsonObject]:
             found.append(message)
     if not found or _role(found[0]) != "user":
         found.insert(0, {"role": "user", "content": LEAD})
-    if _role(found[-1]) == "assistant":
-        found.append({"role": "user", "content": LEAD})
     return [*messages[:head], *found]
 
 
