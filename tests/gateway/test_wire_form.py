@@ -41,7 +41,7 @@ FORMS: dict[ServerDialect, WireForm] = {
 }
 WORDS = [f"word{number}" for number in range(40)]
 words = st.sampled_from(WORDS)
-text_parts = st.builds(lambda text: {"type": "text", "text": text}, words)
+text_parts: st.SearchStrategy[JsonObject] = st.fixed_dictionaries({"type": st.just("text"), "text": words})
 outputs = st.one_of(
     st.builds(ToolOutput, st.sampled_from(["text", "error-text"]), words),
     st.builds(ToolOutput, st.just("json"), st.dictionaries(words, words, max_size=2)),

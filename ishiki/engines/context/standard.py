@@ -84,7 +84,10 @@ class StandardContext(ContextEngineInstance):
         self._memories = MemoryFinder()
         self._cut_id: str | None = None
         self._assembled = 0
-        self._shrunk: tuple[str, float] | None = None
+        self._shrunk_from: float | None = None
+        """Characters of the request that was too long; None while none is."""
+        self._shrunk_cut_id: str | None = None
+        """As the cut, for requests that have to be smaller than that."""
         self._is_over = False
         self._has_warned = False
         if config.max_tokens <= 0:
@@ -96,7 +99,10 @@ class StandardContext(ContextEngineInstance):
 
     def prepare_entries(self, entries: Sequence[Entry], request: ContextRequest) -> Sequence[Entry]:
         """Return what fits: the memory of what was summarised, and the newest whole turns."""
-        if self._is_unbounded and self._cut_id is None and request.budget_scale >= 1:
+        if request.budget_scale >= 1:
+            # What was cut for requests that were too long comes back: a smaller one may not even have helped.
+            self._shrunk_from = self._shrunk_cut_id = None
+        if self._is_unbounded and self._cut is None and request.budget_scale >= 1:
             self._assembled = 0
             return entries
         memory, head = self._memory(entries)
@@ -113,7 +119,10 @@ class StandardContext(ContextEngineInstance):
             elif cut > 0 or not tail.is_whole:
                 self._logger.debug("requests begin with entry %s from now on", tail.entries[cut].id)
                 kept = tail.entries[cut:]
-                self._cut_id = kept[0].id
+                if self._shrunk_from is None:
+                    self._cut_id = kept[0].id
+                else:
+                    self._shrunk_cut_id = kept[0].id
                 chars = head + sum(tail.sizes[cut:])
         self._assembled = chars
         return kept if memory is None else [memory.entry, *kept]
@@ -179,18 +188,22 @@ class StandardContext(ContextEngineInstance):
 
     def _tail(self, history: Sequence[Entry], memory: Memory | None, limit: float) -> Tail:
         last_id = None if memory is None else memory.last_id
-        return read_tail(history, self._sizes, last_id=last_id, cut_id=self._cut_id, limit=limit)
+        return read_tail(history, self._sizes, last_id=last_id, cut_id=self._cut, limit=limit)
+
+    @property
+    def _cut(self) -> str | None:
+        """The first entry that requests hold at present; None: all that fit."""
+        return self._shrunk_cut_id or self._cut_id
 
     def _ceiling(self, history: Sequence[Entry], request: ContextRequest, memory: Memory | None, head: int) -> float:
         bound = float("inf") if self._is_unbounded else self._rate.ceiling(self._config.max_tokens)
         if request.budget_scale >= 1:
             return bound
-        # What was just too long says more than what we thought would fit. Taken once a turn: each of its further
-        # steps asks with the same scale.
-        if self._shrunk is None or self._shrunk[0] != request.turn_id:
+        # What was just too long says more than what we thought would fit; all smaller ones are parts of that one.
+        if self._shrunk_from is None:
             was = self._assembled or head + self._tail(history, memory, float("inf")).chars
-            self._shrunk = (request.turn_id, min(bound, was) * request.budget_scale)
-        return min(bound, self._shrunk[1])
+            self._shrunk_from = min(bound, was)
+        return min(bound, self._shrunk_from * request.budget_scale)
 
     def _warn_uncut(self) -> None:
         if not self._has_warned:
