@@ -201,8 +201,8 @@ class Patience:
             )
         else:
             logger.warning(
-                "%s: a model refused every request of %d turns and takes one without what came before; that is left "
-                "out until it is taken again. The refusal: %s", self.owner, _FAILED_TURNS, error,
+                "%s: a model refused every request of %d turns, and takes one without what came before; that is left "
+                "out until it is taken again: %s", self.owner, _FAILED_TURNS, error,
             )  # fmt: skip
         await self.journal.submit([marker]).wait()
 

@@ -49,8 +49,8 @@ class FormPage:
             return
         self.asked_for = joined
         logger.warning(
-            "%s: the server refused the usual form of a request, and takes this one from now on: %s. Its words: %s. "
-            "A dialect of its provider in models.yaml spares the refusal at the next start (docs/reference/models.md)",
+            "%s: the server refused the usual form of a request and gets another one from now on (%s); dialect: in "
+            "models.yaml spares the refusal at the next start. Its words: %s",
             self.ref, joined.described(), words,
         )  # fmt: skip
 
@@ -58,7 +58,7 @@ class FormPage:
         """Keep a form that was taken where another was refused for no reason that we understand."""
         if self.guess is None:
             logger.warning(
-                "%s: the server refused a request and took it in a simpler form (%s), without saying why; the next "
+                "%s: the server refused a request without saying why, and took it in a simpler form (%s); the next "
                 "turn tries the usual one again. Its words: %s",
                 self.ref, guess.described(), words,
             )  # fmt: skip

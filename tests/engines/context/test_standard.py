@@ -134,15 +134,18 @@ def test_a_summary_older_than_the_window_stays_in_force() -> None:
     assert context.prepare_entries(with_checkpoint, request())[0] is first
 
 
-def test_a_request_that_was_too_long_is_halved_once_for_its_turn() -> None:
-    """Design, section 2: `context_length_exceeded` halves the budget, whatever we thought it was."""
+def test_a_request_that_was_too_long_is_halved_as_often_as_asked_and_whole_again_when_it_fits() -> None:
+    """Design, section 2: `context_length_exceeded` halves the budget, whatever we thought it was. Bug: what was cut for
+    a request that was refused all the same stayed away for good."""
     context = engine()
     history = [entry for number in range(20) for entry in turn(UserMessage(f"{number:02}" + "x" * 98))]
     assert len(contents(context, history)) == 20
     halved = contents(context, history, budget_scale=0.5)
     assert 6 <= len(halved) <= 10
     assert contents(context, history, budget_scale=0.5) == halved
-    assert contents(context, history) == halved
+    quartered = contents(context, history, budget_scale=0.25)
+    assert 2 <= len(quartered) <= 5
+    assert len(contents(context, history)) == 20
 
 
 def test_an_unbounded_engine_obeys_a_request_that_was_too_long() -> None:
