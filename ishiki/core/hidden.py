@@ -76,11 +76,6 @@ class MarkReader:
         """The marks that count so far."""
         return list(self._marks.values())
 
-    @property
-    def withheld(self) -> frozenset[str]:
-        """The ids of the entries that are shown as withheld."""
-        return frozenset[str]().union(*(mark.ids for mark in self._marks.values() if mark.kind == WITHHELD))
-
 
 def marks_of(entries: Sequence[Entry]) -> list[Mark]:
     """Return the marks of a whole history that count."""
@@ -89,16 +84,14 @@ def marks_of(entries: Sequence[Entry]) -> list[Mark]:
     return reader.marks
 
 
-def withheld_ids(entries: Sequence[Entry]) -> frozenset[str]:
-    """Return the ids of the entries that are withheld from requests."""
-    reader = MarkReader()
-    reader.read(entries)
-    return reader.withheld
+def withheld_ids(marks: Iterable[Mark]) -> frozenset[str]:
+    """Return the ids of the entries that are shown as withheld."""
+    return frozenset[str]().union(*(mark.ids for mark in marks if mark.kind == WITHHELD))
 
 
-def shown_entries(entries: Sequence[Entry]) -> Sequence[Entry]:
+def shown_entries(entries: Sequence[Entry], marks: Iterable[Mark]) -> Sequence[Entry]:
     """Return `entries` without the messages and summaries that are omitted; the same object where none is."""
-    omitted = [mark for mark in marks_of(entries) if mark.kind == OMITTED]
+    omitted = [mark for mark in marks if mark.kind == OMITTED]
     if not omitted:
         return entries
     ids = frozenset[str]().union(*(mark.ids for mark in omitted))

@@ -61,9 +61,9 @@ class Patience:
     _good: int = 0
     _model_ref: str = ""
     _tested_in: str = field(default="")
-    """The turn that has asked with what is hidden."""
+    """The turn that has seen to what is hidden: once is enough for a turn."""
     _narrowed_in: str = field(default="")
-    """The turn that has asked without what is new: once is enough for a turn."""
+    """The turn that has asked without what is new: likewise."""
 
     async def ask(self, turn_id: str, entries: Sequence[Entry], ask: _Ask[_T]) -> _T:
         """Ask until an answer comes or nothing is left to leave out.
@@ -89,10 +89,10 @@ class Patience:
 
     async def _ask_hopefully(self, turn_id: str, entries: Sequence[Entry], ask: _Ask[_T]) -> _T:
         """Ask with what is hidden, where that is due; then without it."""
-        due = self._due(turn_id, entries)
+        due = [] if self._tested_in == turn_id else self._due(turn_id, entries)
+        self._tested_in = turn_id
         if not due:
             return await self._ask_with_less(turn_id, entries, ask)
-        self._tested_in = turn_id
         restored = self._entry(RESTORED, {"of": [mark.entry_id for mark in due]}, turn_id)
         try:
             answer = await self._ask_in_size([*entries, restored], ask)
@@ -109,8 +109,6 @@ class Patience:
         return answer
 
     def _due(self, turn_id: str, entries: Sequence[Entry]) -> list[Mark]:
-        if self._tested_in == turn_id:
-            return []
         return [mark for mark in marks_of(entries) if mark.turn_id != turn_id and self._is_due(mark)]
 
     def _is_due(self, mark: Mark) -> bool:
@@ -165,7 +163,7 @@ class Patience:
         if self._narrowed_in == turn_id:
             return
         self._narrowed_in = turn_id
-        known = withheld_ids(entries)
+        known = withheld_ids(marks_of(entries))
         news = entries[self._last_good_position(entries) + 1 :]
         new = [entry for entry in news if entry.message is not None and entry.id not in known]
         heard = [entry.id for entry in new if not _is_own_deed(entry, turn_id)]

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ishiki.core.disposer import resolved
 from ishiki.core.entries import WITHHELD, Entry
-from ishiki.core.hidden import shown_entries, withheld_ids
+from ishiki.core.hidden import marks_of, shown_entries, withheld_ids
 from ishiki.core.messages import (
     AssistantMessage,
     AssistantPart,
@@ -35,8 +35,9 @@ async def project(
     entries: Sequence[Entry], request: ContextRequest, plugins: Sequence[AgentPlugin]
 ) -> list[ModelMessage]:
     """Return the messages that a model reads for `entries`: ordered, well-formed, at least one user message."""
-    hidden = withheld_ids(entries)
-    entries = shown_entries(entries)
+    marks = marks_of(entries)
+    hidden = withheld_ids(marks)
+    entries = shown_entries(entries, marks)
     if hidden:
         entries = [_withhold(entry) if entry.id in hidden else entry for entry in entries]
     for plugin in plugins:

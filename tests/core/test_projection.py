@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ishiki.core.entries import MESSAGE, WITHHELD, Entry
-from ishiki.core.hidden import withheld_ids
+from ishiki.core.hidden import marks_of, withheld_ids
 from ishiki.core.messages import (
     AssistantMessage,
     CustomMessage,
@@ -119,7 +119,7 @@ async def test_what_is_withheld_is_read_as_such_with_its_quote_and_everything_el
         Entry(WITHHELD, {"ids": ["bad other", "bad own", "bad result", "gone"]}, 1),
         Entry(WITHHELD, {"ids": "broken"}, 1),
     ]
-    assert withheld_ids(entries) == {"bad fact", "bad line", "bad other", "bad own", "bad result", "gone"}
+    assert withheld_ids(marks_of(entries)) == {"bad fact", "bad line", "bad other", "bad own", "bad result", "gone"}
     seen: list[Entry] = []
 
     class Look(AgentPlugin):

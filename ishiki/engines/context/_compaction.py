@@ -16,7 +16,7 @@ from ishiki.contracts.host import ExtensionHost
 from ishiki.core.agent import Agent
 from ishiki.core.disposer import Disposer, resolved
 from ishiki.core.entries import COMPACT, Entry
-from ishiki.core.hidden import MarkReader
+from ishiki.core.hidden import MarkReader, withheld_ids
 from ishiki.core.model import LanguageModel
 from ishiki.engines.context._summary import Material, record_of, summarise
 from ishiki.engines.context._tail import Memory
@@ -189,4 +189,4 @@ async def _withheld(history: Sequence[Entry]) -> frozenset[str]:
     for start in range(0, len(history), _BREATH):
         await checkpoint()
         marks.read(history[start : start + _BREATH])
-    return marks.withheld
+    return withheld_ids(marks.marks)

@@ -135,8 +135,10 @@ def test_a_summary_older_than_the_window_stays_in_force() -> None:
 
 
 def test_a_request_that_was_too_long_is_halved_as_often_as_asked_and_whole_again_when_it_fits() -> None:
-    """Design, section 2: `context_length_exceeded` halves the budget, whatever we thought it was. Bug: what was cut for
-    a request that was refused all the same stayed away for good."""
+    """Design, section 2: `context_length_exceeded` halves the budget, whatever we thought it was.
+
+    Bug: what was cut for a request that was refused all the same stayed away for good.
+    """
     context = engine()
     history = [entry for number in range(20) for entry in turn(UserMessage(f"{number:02}" + "x" * 98))]
     assert len(contents(context, history)) == 20
