@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ishiki.engines.toolcall._protocol import TextProtocol
 from ishiki.gateway.dialects import DIALECTS as KNOWN
 from ishiki.jsonvalue import JsonObject
 from ishiki.testing import openai_replies as replies
@@ -15,7 +16,9 @@ from tests.engines.toolcall.protocols import PROTOCOLS, written
 from tests.runtime.kit import SELF, Bot, profile_text, running
 
 STRICT = [dialect for dialect in DIALECTS if dialect != "openai"]
-TEXT_ENGINES = dict(zip(("v3", "hermes", "qwen3coder", "morph-xml", "yaml-xml"), PROTOCOLS, strict=True))
+TEXT_ENGINES: dict[str, TextProtocol] = dict(
+    zip(("v3", "hermes", "qwen3coder", "morph-xml", "yaml-xml"), PROTOCOLS, strict=True)
+)
 DECLARED = """\
 providers:
   test:
