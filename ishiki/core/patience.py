@@ -30,7 +30,7 @@ _Ask = Callable[[Sequence[Entry], float], Awaitable[_T]]
 """Asks with these entries and this part of the history's budget."""
 
 _BLAMES: Final = frozenset({"refused", "bad_request", "context_length"})
-"""Kinds of failure that another request may be spared."""
+"""Kinds of failure that say that the request was not taken."""
 
 _LEAST_SCALE: Final = 1 / 8
 """Of the history's budget. What does not fit into that is not too long by its history."""
@@ -81,7 +81,7 @@ class Patience:
         try:
             answer = await self._ask_hopefully(turn_id, entries, ask)
         except ModelError as error:
-            self._failed_turns = self._failed_turns + 1 if error.kind in _BLAMES else self._failed_turns
+            self._failed_turns += _may_be_about_the_request(error)
             raise
         self._failed_turns = 0
         self._last_good_id = entries[-1].id if entries else None
@@ -97,7 +97,7 @@ class Patience:
         try:
             answer = await self._ask_in_size([*entries, restored], ask)
         except ModelError as error:
-            if error.kind not in _BLAMES:
+            if not _may_be_about_the_request(error):
                 raise
             now = self.clock.now_ms()
             again = [mark.again(model=self.model.ref, now_ms=now, turn_id=turn_id) for mark in due]
@@ -120,7 +120,7 @@ class Patience:
         try:
             return await self._ask_in_size(entries, ask)
         except ModelError as error:
-            if error.kind not in _BLAMES:
+            if not _may_be_about_the_request(error):
                 raise
             markers = [*self._narrowed(turn_id, entries)] if error.kind == "refused" else []
             if self._failed_turns >= _FAILED_TURNS:
@@ -129,7 +129,7 @@ class Patience:
                 try:
                     answer = await self._ask_in_size([*entries, marker], ask)
                 except ModelError as again:
-                    if again.kind not in _BLAMES:
+                    if not _may_be_about_the_request(again):
                         raise
                     continue
                 await self._keep(marker, error)
@@ -218,6 +218,11 @@ class Patience:
 
     def _entry(self, kind: str, data: dict[str, JsonValue], turn_id: str) -> Entry:
         return Entry(kind, data, self.clock.now_ms(), turn_id=turn_id)
+
+
+def _may_be_about_the_request(error: ModelError) -> bool:
+    """Whether another request may be taken: a server may also break at what it reads, and says 500 then."""
+    return error.kind in _BLAMES or (error.kind == "unavailable" and (error.status or 0) >= 500)
 
 
 def _is_own_deed(entry: Entry, turn_id: str) -> bool:

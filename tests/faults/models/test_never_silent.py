@@ -29,7 +29,8 @@ ENGINES: dict[str, TextProtocol | None] = {
     "native": None,
     **dict(zip(("v3", "hermes", "qwen3coder", "morph-xml", "yaml-xml"), PROTOCOLS, strict=True)),
 }
-CONTEXTS = ["standard", "v3"]
+CONTEXTS = {"standard": "", "v3": ", v3: {max_messages: 1000}"}
+"""Context engines, with room for all that is said here."""
 
 TO_LEARN = 3
 """How many things the strictest dialect has to say before it is content."""
@@ -101,7 +102,7 @@ states: st.SearchStrategy[State] = st.one_of(
     st.builds(Refusing, st.sampled_from(REFUSALS)),
     st.builds(Poisoned, st.sampled_from(["line", "past"]), st.sampled_from(sorted(POISON))),
 )
-lives = st.lists(st.tuples(states, st.integers(0, 4)), min_size=1, max_size=4)
+lives = st.lists(st.tuples(states, st.integers(0, 5)), min_size=1, max_size=4)
 """States, each with how many mentions it lasts."""
 
 
@@ -170,7 +171,7 @@ class Talk:
 async def live(folder: Path, engine: str, context: str, life: Sequence[tuple[State, int]], end: ServerDialect) -> None:
     """Let a channel live through `life` and end with a server of the dialect `end`."""
     profile = profile_text(
-        f"toolcall: {{engine: {engine}}}\ncontext: {{engine: {context}}}\nguards: {{turns_per_hour: 0}}"
+        f"toolcall: {{engine: {engine}}}\ncontext: {{engine: {context}{CONTEXTS[context]}}}\nguards: {{turns_per_hour: 0}}"
     )
     async with running(folder, profile) as bot:
         server = Server(engine)
@@ -180,14 +181,18 @@ async def live(folder: Path, engine: str, context: str, life: Sequence[tuple[Sta
         for state, mentions in life:
             server.state = state
             bot.server.dialect = state.dialect if isinstance(state, Healthy) else "openai"
+            silent = 0
             for number in range(mentions):
                 if isinstance(state, Healthy):
                     await talk.must_be_answered(vain=1 + TO_LEARN)
                     continue
                 said = len(bot.platform.texts)
                 await talk.say("POISON" if isinstance(state, Poisoned) and number == 0 else "")
-                if len(bot.platform.texts) > said:
+                silent = 0 if len(bot.platform.texts) > said else silent + 1
+                if silent == 0:
                     talk.lines.clear()
+                # What is poisoned stays so: only the mind can get over it, and two turns have to fail before it tries.
+                assert silent <= 2 or not isinstance(state, Poisoned)
         server.state, bot.server.dialect = Healthy(end), end
         if bot.logs.holding("stays out of requests for a day"):
             bot.clock.advance(DAY_S)
@@ -197,7 +202,7 @@ async def live(folder: Path, engine: str, context: str, life: Sequence[tuple[Sta
 
 
 @pytest.mark.timeout(180)
-@given(st.sampled_from(sorted(ENGINES)), st.sampled_from(CONTEXTS), lives, st.sampled_from(DIALECTS))
+@given(st.sampled_from(sorted(ENGINES)), st.sampled_from(sorted(CONTEXTS)), lives, st.sampled_from(DIALECTS))
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_answer_of_a_model_silences_a_channel_for_longer_than_it_lasts(
     engine: str, context: str, life: list[tuple[State, int]], end: ServerDialect
