@@ -10,6 +10,7 @@ import logging
 from dataclasses import dataclass
 
 from ishiki.core.clock import Clock
+from ishiki.gateway.dialects import DIALECTS
 from ishiki.gateway.wire_form import OPENAI_FORM, WireForm
 
 __all__ = ["FormBook", "FormPage"]
@@ -49,9 +50,9 @@ class FormPage:
             return
         self.asked_for = joined
         logger.warning(
-            "%s: the server refused the usual form of a request and gets another one from now on (%s); dialect: in "
-            "models.yaml spares the refusal at the next start. Its words: %s",
-            self.ref, joined.described(), words,
+            "%s: the server refused the usual form of a request and gets another one from now on (%s; %s). "
+            "Its words: %s",
+            self.ref, joined.described(), _spared_by(joined), words,
         )  # fmt: skip
 
     def suppose(self, guess: WireForm, words: str, turn_id: str, now: float) -> None:
@@ -72,6 +73,14 @@ class FormPage:
         if self.guess is not None and now >= self.retest_at and turn_id != self.guessed_in:
             logger.info("%s: the server takes the usual form of a request again", self.ref)
             self.guess = None
+
+
+def _spared_by(form: WireForm) -> str:
+    """Return what an owner can write so that the next start need not learn `form`."""
+    for name, known in DIALECTS.items():
+        if known.joined(form) == known:
+            return f"`dialect: {name}` in models.yaml spares the refusal"
+    return "it is learnt anew at each start"
 
 
 class FormBook:

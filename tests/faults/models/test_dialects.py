@@ -92,6 +92,8 @@ async def test_every_mention_is_answered_by_a_strict_server_and_its_form_is_lear
         assert len(bot.logs.holding("refused the usual form")) == said
         assert bot.logs.holding("without saying why") == []
         assert len(bot.platform.texts) == 7
+        if dialect in ("mistral", "gemini-openai", "deepseek-reasoner"):
+            assert f"`dialect: {dialect}`" in bot.logs.holding("refused the usual form")[-1]
 
 
 @pytest.mark.parametrize("dialect", sorted(set(KNOWN) - {"openai"}))

@@ -171,7 +171,8 @@ class Talk:
 async def live(folder: Path, engine: str, context: str, life: Sequence[tuple[State, int]], end: ServerDialect) -> None:
     """Let a channel live through `life` and end with a server of the dialect `end`."""
     profile = profile_text(
-        f"toolcall: {{engine: {engine}}}\ncontext: {{engine: {context}{CONTEXTS[context]}}}\nguards: {{turns_per_hour: 0}}"
+        f"toolcall: {{engine: {engine}}}\ncontext: {{engine: {context}{CONTEXTS[context]}}}\n"
+        "guards: {turns_per_hour: 0}"
     )
     async with running(folder, profile) as bot:
         server = Server(engine)
