@@ -14,7 +14,9 @@ from ishiki.content.lines import INDENT
 __all__ = ["without_line_heads"]
 
 _TIME = r"\[(?:[0-9]{4}-)?[0-9]{1,2}[-/][0-9]{1,2}[ T][0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?\]"
-_NAME = r"[^()（）\[\]#:：<>&|\n]{1,64}?"
+_NAME = r"[^()\[\]#:<>&|\n]{1,64}?"
+_TYPED_NAME = r"[^()（）\[\]#:：<>&|\n]{1,64}?"
+_WORD = r"[^()（）\[\]#:：<>&|\s]{1,64}"
 _ID = r"[A-Za-z0-9_-]{1,64}"
 _NUMBER = r"#[\w.-]{1,64}"
 _YOU = r"[(（]you[)）]"
@@ -24,14 +26,14 @@ _REPLY = r"(?:[(（]reply to [^()（）\n]{1,300}[)）][ ]?)?"
 _HEAD = re.compile(
     # [11-30 10:00] Rin(42) #7: — the number, or the colon, may be missing behind a time.
     rf"[ \t]{{0,8}}(?:<message>)?(?P<time>{_TIME})[ ]?"
-    rf"(?:(?:(?P<you>{_YOU})|(?P<name>{_NAME})[(（](?P<id>{_ID})[)）]|(?P<bare>{_ID}))"
-    rf"(?:[ ]?{_NUMBER}{_COLON}|{_COLON})|(?P<you_alone>{_YOU})[ ])"
+    rf"(?:(?:(?P<you>{_YOU})|(?P<name>{_NAME})[(（](?P<id>{_ID})[)）]|(?P<bare>{_WORD}))"
+    rf"(?:[ ]?(?P<bare_number>{_NUMBER}){_COLON}|{_COLON})|(?P<you_alone>{_YOU})[ ])"
     # (you) #12: and Rin(10001) #12: without a time.
-    rf"|[ \t]{{0,8}}(?:(?P<you2>{_YOU})|(?P<name2>{_NAME})[(（](?P<id2>{_ID})[)）]|(?P<bare2>[0-9]{{5,20}}))"
+    rf"|[ \t]{{0,8}}(?:(?P<you2>{_YOU})|(?P<name2>{_TYPED_NAME})[(（](?P<id2>{_ID})[)）]|(?P<bare2>[0-9]{{5,20}}))"
     rf"(?:[ ](?P<number>{_NUMBER}))?{_COLON}"
     # [12|11-30 10:00|Rin(42)] of the world state.
     rf"|[ \t]{{0,8}}(?:<message>)?\[{_ID}\|[0-9-]{{3,10}}[ T][0-9:]{{3,8}}\|"
-    rf"(?:(?P<you3>{_YOU})|(?P<name3>{_NAME})[(（](?P<id3>{_ID})[)）]|(?P<bare3>{_ID}))(?:\|[^\]\n]{{0,300}})?\][ ]?"
+    rf"(?:(?P<you3>{_YOU})|(?P<name3>{_NAME})[(（](?P<id3>{_ID})[)）]|(?P<bare3>{_WORD}))(?:\|[^\]\n]{{0,300}})?\][ ]?"
 )
 _FOREIGN = re.compile(
     rf"[ \t]{{0,8}}(?:{_TIME}[ ]?\(recall\) |<(?:world_state|processed_events|new_events|system_event|system_note)>)"
@@ -73,7 +75,9 @@ def without_line_heads(text: str, self_id: str = "") -> str:
             continue
         is_changed = is_behind_head = True
         speaker = _speaker(head)
-        is_own = speaker in ("", self_id) or (head["bare"] is not None and speaker == (own_name or speaker))
+        # A word without a number may be a name, and the first one is the mind's: it writes its own line.
+        is_name = head["bare"] is not None and head["bare_number"] is None and not speaker.isdigit()
+        is_own = speaker in ("", self_id) or (is_name and speaker == (own_name or speaker))
         if not is_own:
             break
         own_name = own_name or speaker

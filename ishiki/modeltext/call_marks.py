@@ -42,7 +42,7 @@ _ANGLE = re.compile(
     rf"|observation>{_SPACE}<(?:function|status|result)>"
     r")"
     # Torn off in the middle of such a tag.
-    r"|<(?:[|｜][^<>\n]{0,80}+|/?(?:tool|function|invoke|parameter|minimax:|antml:|seed:|steptml:|longcat|arg_)[^<>\n]{0,80}+)\Z"
+    r"|<(?:[|｜][A-Za-z_▁][^<>\n]{0,80}+|｜[^<>\n]{0,80}+|/?(?:tool|function|invoke|parameter|minimax:|antml:|seed:|steptml:|longcat|arg_)[^<>\n]{0,80}+)\Z"
 )
 
 MINIMAX_MARK = "]<]minimax[>["
@@ -87,7 +87,6 @@ _OPENERS = (
         "<action><function>",
         "<messages><item>",
     ),
-    *("</tool_calls>", "</tool_call>", "</function_calls>", "</function>", "</invoke>", "</parameter>", "</messages>"),
     *("[TOOL_CALLS]", "[TOOL_REQUEST]", "]<]minimax[>[", "functools[{", "assistantcommentaryto=functions."),
     *("commentaryto=functions.", "```tool_code", "```tool_call", '{"name"', '[{"name"', '{"tool_calls"', '{"thoughts"'),
     *('{"actions"', '{"action"', '{"function"', '{"arguments"', '{"messages"', '[{"function"', '[{"type"'),
@@ -120,7 +119,7 @@ _END_TAGS = frozenset(
     {"tool_call", "tool_calls", "function_call", "function_calls", "invoke", "parameter", "function", "arguments"}
     | {"params", "messages", "actions", "action", "toolcall", "tool_use", "item", "tool_code", "tool"}
 )
-_END_TAG = re.compile(r"</([A-Za-z_][\w:.-]{0,64})>[ \t\r\n]*\Z")
+_END_TAG = re.compile(r"</([A-Za-z_][\w:.-]{0,64})(>[ \t\r\n]{0,40}|)\Z")
 _MAX_END_TAGS = 32
 
 
@@ -179,7 +178,7 @@ def _torn(text: str, end: int, names: Sequence[str]) -> int | None:
         rest = _BLANK.sub("", tail[match.start() :])
         if len(rest) < _MIN_TORN_CHARS:
             continue
-        openers = (*_OPENERS, *(form.format(name) for name in names for form in ("<{0}>", "[{0}(", "</{0}>")))
+        openers = (*_OPENERS, *(form.format(name) for name in names for form in ("<{0}>", "[{0}(")))
         if any(opener.startswith(rest) for opener in openers):
             return begin + match.start()
     return None
@@ -252,14 +251,19 @@ def without_frame(text: str) -> str:
 def without_stray_end(text: str) -> str:
     """Return `text` without closing tags of calls at its end that nothing in it opens."""
     kept = text
+    is_call = False
     for _ in range(_MAX_END_TAGS):
         # What stands before the last tag is looked at as it is: tags are short.
-        found = _END_TAG.search(kept, max(0, len(kept) - 100))
+        found = _END_TAG.search(kept, max(0, len(kept) - _TORN_CHARS))
         if found is None or f"<{found[1]}" in kept:
             break
+        is_call = is_call or _ends_call(found[1], is_torn=not found[2])
         kept = kept[: found.start()]
-    if kept is text:
-        return text
-    removed = {match.lower() for match in re.findall(r"</([\w:.-]+)>", text[len(kept) :])}
-    is_call = any(name.rsplit(":", 1)[-1] in _END_TAGS or "_" in name for name in removed)
     return kept.rstrip() if is_call else text
+
+
+def _ends_call(name: str, *, is_torn: bool) -> bool:
+    plain = name.lower().rsplit(":", 1)[-1]
+    if is_torn and len(plain) >= _MIN_TORN_CHARS:
+        return any(end.startswith(plain) for end in _END_TAGS)
+    return plain in _END_TAGS or "_" in plain

@@ -8,6 +8,7 @@ in `{"arguments": …}`. What is valid already comes back as the same object.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -25,6 +26,9 @@ _WRAPPERS = ("arguments", "parameters", "args", "params", "input", "kwargs", "to
 
 _BESIDE = frozenset({"name", "function", "tool", "tool_name", "action", "id", "type", "tool_call_id"})
 """Keys that may stand beside such a wrapper, as the rest of a call that was written out."""
+
+_JSON = re.compile(r"[\[{]\s*+[\"'{\[\]}].*[\]}]|\{\s*+[A-Za-z_]\w{0,80}+\s*+:.*\}", re.DOTALL)
+"""A list or an object, whose repair is no guess."""
 
 _MAX_DEPTH = 32
 _MAX_WRAPPERS = 4
@@ -105,11 +109,13 @@ def _changed(value: JsonValue, shape: Shape, depth: int) -> JsonValue:
 
 def _of_text(text: str, shape: Shape, depth: int) -> JsonValue:
     """Return what a text means where no text may stand."""
-    read = shape.read(text)
+    types = shape.types
+    # What begins like JSON and goes on as prose is a text in brackets, and nothing to repair.
+    is_plain = text.lstrip()[:1] not in ("{", "[") or _JSON.fullmatch(text.strip()) is not None
+    read = shape.read(text) if is_plain else _strictly(text)
     if not isinstance(read, str):
         return _changed(read, shape, depth + 1)
-    types = shape.types
-    if types & {"object", "array"} and text.lstrip()[:1] in ("{", "[", "`") and (value := arguments_json(text)):
+    if types & {"object", "array"} and text.lstrip()[:1] in ("{", "`") and (value := arguments_json(text)):
         return _changed(value, shape, depth + 1)
     if "boolean" in types and (word := text.strip().lower()) in ("yes", "no", "on", "off"):
         return word in ("yes", "on")
@@ -118,6 +124,13 @@ def _of_text(text: str, shape: Shape, depth: int) -> JsonValue:
     # A text in quotation marks of its own holds what was meant.
     inner = _quoted(text)
     return text if inner is None else _of_text(inner, shape, depth + 1)
+
+
+def _strictly(text: str) -> JsonValue:
+    try:
+        return strict_json(text.strip())
+    except ValueError:
+        return text
 
 
 def _quoted(text: str) -> str | None:

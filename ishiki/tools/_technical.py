@@ -65,8 +65,16 @@ def words_of(text: str, tools: Mapping[str, HasSchema] | None = None) -> Sequenc
     if _BARE_LIST.match(words) is not None and (listed := _listed(words)):
         return listed
     fence = _FENCE.fullmatch(words.strip())
-    found = _of_value(_read(words if fence is None else fence["body"]))
+    value = _read(words if fence is None else fence["body"])
+    if fence is not None and _is_example(value, tools):
+        return [words]
+    found = _of_value(value)
     return [words] if found is None else [word for said in found if (word := plain_words(said, tools))]
+
+
+def _is_example(value: JsonValue, tools: Mapping[str, HasSchema] | None) -> bool:
+    """Return whether JSON in a block of code calls something that is not there: what somebody wanted to see."""
+    return bool(tools) and isinstance(value, Mapping) and read_str(value, "name") not in ("", *_table(tools))
 
 
 def _table(tools: Mapping[str, HasSchema] | None) -> Mapping[str, HasSchema]:
