@@ -8,10 +8,12 @@ that what a user typed never becomes an element, an attribute, or a line of some
 * `mentions`: who is addressed, what is visible, one-line previews
 * `splitting`, `graphemes`, `markdown`: cutting and flattening what the model says
 * `typing_delay`, `think`, `repetition`: how long typing takes, what is reasoning, and going round in circles
+* `line_heads`, `written_breaks`: a transcript that is written on, and line breaks that are written out
 """
 
 from __future__ import annotations
 
+from ishiki.content.line_heads import without_line_heads
 from ishiki.content.lines import (
     INDENT,
     QUOTE_CHARS,
@@ -32,6 +34,7 @@ from ishiki.content.markup import (
     Element,
     Node,
     Text,
+    canonical,
     element,
     escape,
     escape_attribute,
@@ -47,6 +50,7 @@ from ishiki.content.splitting import shorten_markup, split_reply, split_text
 from ishiki.content.tags import TAGS, TagSpec
 from ishiki.content.think import strip_think
 from ishiki.content.typing_delay import TypingConfig, typing_delay_ms
+from ishiki.content.written_breaks import with_line_breaks
 
 __all__ = [
     "INDENT",
@@ -64,6 +68,7 @@ __all__ = [
     "TagSpec",
     "Text",
     "TypingConfig",
+    "canonical",
     "clean_name",
     "collapse_repetition",
     "contains_keyword",
@@ -91,4 +96,6 @@ __all__ = [
     "typing_delay_ms",
     "unescape",
     "visible_text",
+    "with_line_breaks",
+    "without_line_heads",
 ]

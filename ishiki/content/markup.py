@@ -19,6 +19,7 @@ __all__ = [
     "Element",
     "Node",
     "Text",
+    "canonical",
     "element",
     "escape",
     "escape_attribute",
@@ -165,6 +166,22 @@ def map_text(nodes: Iterable[Node], change: Callable[[str], str]) -> tuple[Node,
         elif value := change(node.value):
             result.append(Text(value))
     return tuple(result)
+
+
+def canonical(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """Return the nodes with attributes under the names that `tags.TAGS` lists, where a model used another for it."""
+    return tuple(_canonical(node) if isinstance(node, Element) else node for node in nodes)
+
+
+def _canonical(element: Element) -> Element:
+    aliases = dict(TAGS[element.name].aliases)
+    given = {name for name, _ in element.attributes}
+    attributes: dict[str, str] = {}
+    for name, value in element.attributes:
+        meant = aliases.get(name.lower().replace("-", "_"), name)
+        # The proper name counts where both are there.
+        attributes.setdefault(name if meant in given else meant, value)
+    return Element(element.name, tuple(attributes.items()), canonical(element.children))
 
 
 def parse(markup: str) -> tuple[Node, ...]:

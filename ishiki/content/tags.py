@@ -41,6 +41,9 @@ class TagSpec:
     is_own_words: bool = False
     """Whether its content counts as what the sender said (mentions, keywords, typing time)."""
 
+    aliases: tuple[tuple[str, str], ...] = ()
+    """Names that models give to attributes, each with the one that is meant."""
+
     label: str = ""
     """The word a preview shows in brackets; empty where a preview has a form of its own."""
 
@@ -48,16 +51,28 @@ class TagSpec:
     """Attributes whose first non-empty value follows the label in a preview."""
 
 
+def _aliases(meant: str, *names: str) -> tuple[tuple[str, str], ...]:
+    return tuple((name, meant) for name in names)
+
+
 _ALL = (
-    TagSpec("at", ("id", "name", "type"), 'Addresses a member; `type="all"` (without `id`) addresses everyone.'),
+    TagSpec(
+        "at",
+        ("id", "name", "type"),
+        'Addresses a member; `type="all"` (without `id`) addresses everyone.',
+        aliases=_aliases("id", "qq", "user_id", "userid", "user", "uid", "target", "target_id", "account", "member_id"),
+    ),
     TagSpec(
         "img",
         ("src", "type", "summary", "file"),
         "A picture; `type` is absent for a photo, else `flash`, `sticker` or `mface`; `summary` is its caption.",
         label="image",
         detail=("summary",),
+        aliases=_aliases("src", "url", "href"),
     ),
-    TagSpec("audio", ("src", "file"), "A voice message or sound.", label="audio"),
+    TagSpec(
+        "audio", ("src", "file"), "A voice message or sound.", label="audio", aliases=_aliases("src", "url", "href")
+    ),
     TagSpec("video", ("src", "file"), "A video.", label="video"),
     TagSpec(
         "file",
@@ -66,8 +81,20 @@ _ALL = (
         label="file",
         detail=("name", "file"),
     ),
-    TagSpec("face", ("id", "name"), "A built-in emoticon of the platform.", label="face", detail=("name", "id")),
-    TagSpec("quote", ("id",), "The message replies to message `id`."),
+    TagSpec(
+        "face",
+        ("id", "name"),
+        "A built-in emoticon of the platform.",
+        label="face",
+        detail=("name", "id"),
+        aliases=_aliases("id", "face_id", "faceid"),
+    ),
+    TagSpec(
+        "quote",
+        ("id",),
+        "The message replies to message `id`.",
+        aliases=_aliases("id", "message_id", "messageid", "msg_id", "mid", "reply_to"),
+    ),
     TagSpec(
         "forward",
         ("id",),

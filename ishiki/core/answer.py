@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from dataclasses import dataclass
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import anyio
 
@@ -20,12 +21,20 @@ from ishiki.core.model import (
     TextDelta,
     ToolCall,
     ToolCallDelta,
+    ToolSpec,
 )
 from ishiki.core.toolrun import parse_arguments
 from ishiki.errors import ModelError
 from ishiki.jsonvalue import JsonObject, JsonValue, without_surrogates
+from ishiki.modeltext.call_reading import known_name, read_calls
+from ishiki.modeltext.json_text import compact_json
 
 __all__ = ["Answer", "read_answer"]
+
+logger = logging.getLogger(__name__)
+
+_CUT_REASONS: frozenset[FinishReason] = frozenset({"length", "content-filter", "error"})
+"""The model was stopped; what it has not finished by then is no call. Half a message must not be sent."""
 
 _CLOSE_LIMIT_S = 1.0
 """How long a provider's connection may take to close; the turn does not wait longer for it."""
@@ -46,12 +55,13 @@ class Answer:
 class _Collector:
     """Joins deltas of the same kind into parts."""
 
-    def __init__(self) -> None:
-        self.parts: list[AssistantPart] = []
-        self.calls: list[tuple[ToolCallPart, str]] = []
+    def __init__(self, request: ModelRequest) -> None:
+        self._parts: list[AssistantPart | ToolCall] = []
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._options: dict[str, JsonValue] = {}
+        self._tools: Mapping[str, ToolSpec] = {tool.name: tool for tool in request.tools}
+        self._takes_calls = request.tool_choice != "none"
 
     def take(self, part: ModelPart) -> None:
         match part:
@@ -63,30 +73,67 @@ class _Collector:
                 self._reasoning.append(text)
                 self._options.update(options)
             case ToolCall():
-                self.flush()
-                arguments, problem = parse_arguments(part)
-                call = ToolCallPart(f"call_{new_id()[:24]}", without_surrogates(part.tool_name), arguments)
-                self.parts.append(call)
-                self.calls.append((call, problem))
+                self._flush()
+                self._parts.append(part)
             case ResponseStart() | ToolCallDelta() | Finish():
                 pass
 
-    def flush(self) -> None:
+    def written_calls(self, reason: FinishReason) -> Sequence[ToolCall]:
+        """Return the calls that the answer's text holds, and keep of the text what stands before them.
+
+        Models leave a grammar that nobody reads on their way: a vendor's own, or another toolcall engine's. A call
+        that can be read is a call, where the answer has no other and tools are there.
+        """
+        self._flush()
+        texts = [part.text for part in self._parts if isinstance(part, TextPart)]
+        has_calls = any(isinstance(part, ToolCall) for part in self._parts)
+        if has_calls or not texts or not self._tools or not self._takes_calls or reason == "content-filter":
+            return ()
+        reading = read_calls("".join(texts), self._tools, is_cut=reason in _CUT_REASONS)
+        if reading is None:
+            return ()
+        self._parts = [part for part in self._parts if not isinstance(part, TextPart)]
+        if reading.words:
+            self._parts.append(TextPart(reading.words))
+        return [ToolCall("", call.tool_name, _text_of(call.arguments)) for call in reading.calls]
+
+    def answer(self, finish: Finish) -> Answer:
+        """Return the whole answer; calls get our ids."""
+        self._flush()
+        parts: list[AssistantPart] = []
+        calls: list[tuple[ToolCallPart, str]] = []
+        for part in self._parts:
+            if not isinstance(part, ToolCall):
+                parts.append(part)
+                continue
+            name = known_name(part.tool_name, self._tools) or part.tool_name
+            schema = self._tools[name].input_schema if name in self._tools else None
+            arguments, problem = parse_arguments(part, schema, is_cut=finish.reason in _CUT_REASONS)
+            call = ToolCallPart(f"call_{new_id()[:24]}", without_surrogates(name), arguments)
+            parts.append(call)
+            calls.append((call, problem))
+        return Answer(parts, calls, finish.reason, finish.usage)
+
+    def _flush(self) -> None:
         self._flush_reasoning()
         self._flush_text()
 
     def _flush_text(self) -> None:
         if text := without_surrogates("".join(self._text)):
-            self.parts.append(TextPart(text))
+            self._parts.append(TextPart(text))
         self._text.clear()
 
     def _flush_reasoning(self) -> None:
         text = without_surrogates("".join(self._reasoning))
         if text or self._options:
             options: JsonObject = dict(self._options)
-            self.parts.append(ReasoningPart(text, options))
+            self._parts.append(ReasoningPart(text, options))
         self._reasoning.clear()
         self._options.clear()
+
+
+def _text_of(arguments: JsonValue) -> str:
+    return arguments if isinstance(arguments, str) else compact_json(arguments)
 
 
 async def read_answer(
@@ -104,7 +151,7 @@ async def read_answer(
         ModelError: whatever went wrong; a stream without its finish is `cut`.
     """
     first_s, between_s, call_s = limits
-    collector = _Collector()
+    collector = _Collector(request)
     finish: Finish | None = None
     deadline = anyio.current_time() + call_s
     stream = model.stream(request)
@@ -116,19 +163,30 @@ async def read_answer(
                 raise ModelError(f"the answer of {model.ref} was cut before its end", kind="cut", retryable=True)
             if not isinstance(part, ResponseStart):
                 wait_s = between_s
-            collector.take(part)
-            if feed.has_listeners("stream"):
-                await feed.emit(StreamEvent(request.origin.turn_id, request.origin.step, part))
             if isinstance(part, Finish):
+                if written := collector.written_calls(part.reason):
+                    logger.info(
+                        "%s: %s wrote %d tool calls as text; they are taken as calls (%s)",
+                        request.origin.owner, model.ref, len(written), ", ".join(call.tool_name for call in written),
+                    )  # fmt: skip
+                    for call in written:
+                        await _take(collector, call, request, feed)
+                    part = replace(part, reason="tool-calls" if part.reason == "stop" else part.reason)
                 # The answer is complete: a connection that stays open behind it is not waited for.
                 finish = part
+            await _take(collector, part, request, feed)
     finally:
         # Closing it ends the call at the provider. An iterator that is no generator ends with its task.
         if isinstance(stream, AsyncGenerator):
             with anyio.move_on_after(_CLOSE_LIMIT_S, shield=True):
                 await stream.aclose()
-    collector.flush()
-    return Answer(collector.parts, collector.calls, finish.reason, finish.usage)
+    return collector.answer(finish)
+
+
+async def _take(collector: _Collector, part: ModelPart, request: ModelRequest, feed: AgentFeed) -> None:
+    collector.take(part)
+    if feed.has_listeners("stream"):
+        await feed.emit(StreamEvent(request.origin.turn_id, request.origin.step, part))
 
 
 async def _next_part(ref: str, stream: AsyncIterator[ModelPart], wait_s: float, deadline: float) -> ModelPart | None:

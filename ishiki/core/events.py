@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from ishiki.core.entries import Entry
 from ishiki.core.messages import FinishReason, Message, Usage
 from ishiki.core.model import ModelPart
-from ishiki.jsonvalue import JsonObject, JsonValue
+from ishiki.jsonvalue import JsonObject, JsonValue, without_surrogates
 
 __all__ = [
     "AgentEvent",
@@ -47,9 +47,13 @@ class ErrorInfo:
 
     @classmethod
     def of(cls, error: BaseException) -> ErrorInfo:
-        """Describe `error`."""
+        """Describe `error`, also one that cannot say what it is."""
         code: object = getattr(error, "code", "")
-        return cls(type(error).__name__, str(error), code if isinstance(code, str) else "")
+        try:
+            message = without_surrogates(str(error))
+        except Exception:  # noqa: BLE001 - boundary: an error of somebody else's class, whose own text fails
+            message = "its text cannot be read"
+        return cls(type(error).__name__, message, code if isinstance(code, str) else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,8 @@ class ToolContext:
     """`await record(entry, …)`: append entries of this turn now; on return they survive the process's death."""
     extra: JsonObject = field(default_factory=dict[str, JsonValue])
     """What plugins put into `StepOptions.tools_context`."""
+    tools: ToolSet = field(default_factory=dict[str, "Tool"])
+    """The tools that the model may call in this step, by name."""
 
 
 ToolExecute: TypeAlias = "Callable[[JsonObject, ToolContext], Awaitable[JsonValue] | JsonValue]"

@@ -43,6 +43,10 @@ __all__ = ["TurnLimits", "TurnRunner"]
 
 logger = logging.getLogger(__name__)
 
+_MAX_REFUSED_STEPS = 3
+"""Steps in a row whose calls were all refused, of tools that are not there or with arguments that cannot be used, after
+which a turn ends: a model that has not found the form by then will not, and each step is a request."""
+
 _END_LIMIT_S = 5.0
 """How long the end of a turn may take to be recorded when the turn itself was cancelled."""
 
@@ -71,6 +75,8 @@ class _Turn:
     step: int = 0
     began_at: float = 0.0
     usage: Usage | None = None
+    refused_steps: int = 0
+    """Steps in a row in which every call was refused before it ran."""
     runtime_context: JsonObject = field(default_factory=dict[str, JsonValue])
     tools_context: JsonObject = field(default_factory=dict[str, JsonValue])
 
@@ -256,7 +262,16 @@ class TurnRunner:
         self.inbox.end_step()
         await self.feed.emit(TurnStep(turn.turn_id, turn.step, answer.usage, answer.finish_reason))
         result = StepResult(turn.turn_id, turn.step, assistant, results, answer.usage, answer.finish_reason)
-        return await self._goes_on(result)
+        goes_on = await self._goes_on(result)
+        turn.refused_steps = turn.refused_steps + 1 if parts and runner.refused == len(parts) else 0
+        if goes_on and turn.refused_steps >= _MAX_REFUSED_STEPS:
+            names = ", ".join(sorted({part.tool_name for part in parts}))
+            logger.warning(
+                "%s: turn %s ends: in %d steps in a row every tool call was refused before it ran (%.200s)",
+                self.owner, turn.turn_id, turn.refused_steps, names,
+            )  # fmt: skip
+            return False
+        return goes_on
 
     async def _goes_on(self, result: StepResult) -> bool:
         decision: bool | None = None

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
-from ishiki.content import Element, Node, Text, parse
+from ishiki.content import Element, Node, Text, canonical, parse
 from ishiki.jsonvalue import JsonValue, without_surrogates
 
 __all__ = ["OutgoingMessage", "to_segments"]
@@ -63,7 +63,7 @@ def to_segments(content: str) -> OutgoingMessage:
         content: markup as the model wrote it; text sent literally (`raw`) is escaped by the caller.
     """
     message = OutgoingMessage()
-    _add_all(message, parse(without_surrogates(content)))
+    _add_all(message, canonical(parse(without_surrogates(content))))
     if not any(segment["type"] != "text" or _is_visible(segment) for segment in message.segments):
         message.segments = []  # a reply alone is no message
     elif message.quote_id:
@@ -174,7 +174,12 @@ def _file(message: OutgoingMessage, file: Element) -> None:
 
 
 def _cannot_send(message: OutgoingMessage, other: Element) -> None:
+    """Report an element that only others can send; what it says stays."""
     message.dropped.append(f"<{other.name}>: it can be received, not sent")
+    if other.children:
+        _add_all(message, other.children)
+    elif words := other.get("title") or other.get("summary"):
+        message.add_text(words)
 
 
 def _short(value: str) -> str:

@@ -14,7 +14,7 @@ from typing import cast
 import orjson
 
 from ishiki.core.entries import EVENT, Entry, closing_key, entry_from_json, entry_to_json, step_key
-from ishiki.jsonvalue import JsonObject, JsonValue, read_object, read_str
+from ishiki.jsonvalue import JsonObject, JsonValue, normalise, read_object, read_str
 
 __all__ = [
     "FORMAT",
@@ -113,7 +113,10 @@ def _mended(value: JsonValue) -> JsonValue:
         case bool() | float() | None:
             return value
         case int():
-            return value if _MIN_INT <= value <= _MAX_INT else str(value)
+            if _MIN_INT <= value <= _MAX_INT:
+                return value
+            plain = normalise(value)  # text where there are more digits than Python writes
+            return plain if isinstance(plain, str) else str(plain)
         case Mapping():
             return {_mended_text(key): _mended(item) for key, item in value.items()}
         case list() | tuple():

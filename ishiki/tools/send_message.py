@@ -129,7 +129,14 @@ class _Sender:
             return report.result(is_lenient=False)
         texts = [text for text in read_array(arguments, "messages") if isinstance(text, str)]
         is_raw = read_str(arguments, "mode") == "raw"
-        speech = compose(texts, is_raw=is_raw, plain_text=self.plain_text, max_chars=self.max_chars)
+        speech = compose(
+            texts,
+            is_raw=is_raw,
+            plain_text=self.plain_text,
+            max_chars=self.max_chars,
+            tools=context.tools,
+            self_id=target.sid.rpartition(":")[2],
+        )
         report.dropped.extend(speech.dropped)
         if not speech.messages:
             problem = "No message has anything to say. Write what the others are to read, or call finish."

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from enum import Enum, IntEnum
 from functools import partial
-from typing import cast
+from pathlib import PurePosixPath
+from typing import NoReturn, cast
+from uuid import UUID
 
 import anyio
 import pytest
@@ -353,3 +358,124 @@ def test_what_a_tool_returns_becomes_plain_json() -> None:
         deep = [deep]
     with pytest.raises(TypeError, match="levels"):
         normalise(deep)
+
+
+class Mute(Exception):
+    """An error that cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Odd:
+    """A key, and an object, whose own text fails."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Closed(dict[str, object]):
+    """A mapping that cannot be read."""
+
+    def items(self) -> NoReturn:
+        raise OSError("closed")
+
+
+class Words(str):
+    """A text that writes itself as something else."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def circle() -> object:
+    """Return a list that holds itself."""
+    items: list[object] = []
+    items.append(items)
+    return items
+
+
+def tangle() -> object:
+    """Return a small value that is exponentially large when it is written."""
+    value: object = 1
+    for _ in range(60):
+        value = [value, value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (10**5000, hex(10**5000)),
+        (-(10**5000), hex(-(10**5000))),
+        ({"n": 10**5000, "ok": 1}, {"n": hex(10**5000), "ok": 1}),
+        (10**4200, 10**4200),
+        ([float("nan"), float("inf")], [None, None]),
+        ({1}, [1]),
+        (b"caf\xc3\xa9", "caf\u00e9"),
+        (datetime(2026, 1, 2, tzinfo=UTC), "2026-01-02T00:00:00+00:00"),
+        (Decimal("1.10"), "1.10"),
+        (UUID(int=7), "00000000-0000-0000-0000-000000000007"),
+        (PurePosixPath("/a/b"), "/a/b"),
+        ("\ud83d", "\ufffd"),
+        (Words("hi"), "hi"),
+        ({Words("k"): True, None: 1, 2: 3}, {"k": True, "None": 1, "2": 3}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_what_has_a_nearest_json_form_gets_it(value: object, plain: JsonValue) -> None:
+    """Our choice; the bug was a whole number of more than 4,300 digits, which failed the turn."""
+    bench = Bench({"odd": tool_of(lambda arguments, context: cast("JsonValue", value))})
+    (output,) = await bench.run(("odd", {}))
+    assert (output.type, output.value) == ("text" if isinstance(plain, str) else "json", plain)
+    assert json.loads(json.dumps(output.value)) == plain
+
+
+@pytest.mark.parametrize(
+    "value",
+    [object(), {"a": Odd()}, {Odd(): 1}, b"\xff", circle(), tangle(), Closed(a=1), (n for n in (1, 2)), [lambda: 1]],
+    ids=["object", "odd", "odd key", "bytes", "circle", "tangle", "closed", "generator", "function"],
+)
+async def test_what_has_no_json_form_is_an_error_that_names_the_tool(value: object) -> None:
+    """Our choice: one bad value is the result of its call, and the turn and the other calls go on."""
+
+    def told(invocation: ToolInvocation) -> ToolOutput:
+        return ToolOutput("json", cast("JsonValue", value))
+
+    tools = {
+        "odd": tool_of(lambda arguments, context: cast("JsonValue", value)),
+        "shown": Tool("x", ANY, lambda arguments, context: None, to_model_output=told),
+        "fine": tool_of(lambda arguments, context: "fine"),
+    }
+    odd, shown, fine = await Bench(tools).run(("odd", {}), ("shown", {}), ("fine", {}))
+    assert (odd.type, shown.type, fine) == ("error-text", "error-text", ToolOutput("text", "fine"))
+    assert "'odd' returned what cannot be passed on" in str(odd.value)
+    assert "'shown' wrote for the model what cannot be passed on" in str(shown.value)
+
+
+async def test_an_error_that_cannot_say_what_it_is_is_an_error_like_others() -> None:
+    """Bug: the text of a tool's error was asked for outside of any wall, and its failure ended the turn."""
+
+    def raises(arguments: JsonObject, context: ToolContext) -> JsonValue:
+        raise Mute
+
+    (output,) = await Bench({"mute": tool_of(raises)}).run(("mute", {}))
+    assert output == ToolOutput("error-text", "Mute: its text cannot be read")
+
+
+async def test_what_a_plugin_makes_of_a_call_is_json_as_well() -> None:
+    """Our choice: hooks are other people's code too."""
+
+    class Hook(AgentPlugin):
+        name = "hook"
+
+        def before_tool_call(self, decision: ToolDecision, info: ToolCallInfo) -> ToolDecision:
+            return Replace(cast("JsonObject", {"value": date(2026, 1, 2)}))
+
+        def after_tool_call(self, outcome: ToolOutcome) -> ToolOutcome:
+            return replace(outcome, result=cast("JsonValue", {"was": outcome.result, "set": {1}}))
+
+    (output,) = await Bench({"echo": tool_of(echo)}, [Hook()]).run(("echo", {}))
+    assert output == ToolOutput("json", {"was": "2026-01-02", "set": [1]})

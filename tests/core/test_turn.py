@@ -16,7 +16,7 @@ from ishiki.core.model import Finish, ModelRequest
 from ishiki.core.plugin import AgentPlugin, ContextRequest, StepOptions
 from ishiki.core.slot import ModelSlot
 from ishiki.core.store import MemoryStore
-from ishiki.core.tool import ToolContext
+from ishiki.core.tool import Tool, ToolContext
 from ishiki.core.turn import TurnLimits
 from ishiki.errors import ModelError, ModelErrorKind
 from ishiki.jsonvalue import JsonObject, JsonValue
@@ -24,6 +24,12 @@ from ishiki.testing.clock import FakeClock
 from ishiki.testing.scripted_model import ScriptedAnswer, ScriptedModel, call, text
 
 from .core_kit import Ear, Tools, echo, served, texts, tool_of, turn_events
+
+STRICT = Tool(
+    "Looks.",
+    {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]},
+    lambda arguments, context: "nothing",
+)
 
 
 async def test_after_a_restart_only_what_is_new_since_the_last_answer_is_withheld() -> None:
@@ -271,3 +277,31 @@ async def test_a_listener_may_await_what_it_sends_up_to_its_limit() -> None:
         with anyio.fail_after(5):
             await agent.wait()
         assert [entry.type for entry in agent.store.window()][-1] == "note"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("say", {"text": "hi"}), ("look", {"wrong": 1}), ("look", {}), ("", {})]
+)
+async def test_three_steps_whose_calls_were_all_refused_end_the_turn(
+    name: str, arguments: JsonObject, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Our choice; bug: a model that called what is not there was asked up to its limit of 20 steps."""
+    model = ScriptedModel([], responder=lambda request: call(name, arguments))
+    async with served(model, plugins=[Tools({"look": STRICT})]) as agent:
+        agent.send(UserMessage("look it up"))
+        await agent.wait()
+        assert turn_events(agent.store.window())[-1] == "turn.done"
+    assert len(model.requests) == 3
+    (told,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert "in 3 steps in a row every tool call was refused before it ran" in told.getMessage()
+
+
+async def test_a_call_that_runs_begins_the_count_anew() -> None:
+    """Our choice: a model that mends itself, or calls something that is there beside it, goes on."""
+    wrong, right = call("say", {}), call("look", {"place": "here"})
+    both = [*right[:-1], *wrong]
+    model = ScriptedModel([wrong, wrong, right, wrong, both, wrong, wrong, text("done")])
+    async with served(model, plugins=[Tools({"look": STRICT})]) as agent:
+        agent.send(UserMessage("look it up"))
+        await agent.wait()
+    assert len(model.requests) == 8

@@ -155,7 +155,7 @@ async def test_nothing_to_say_is_told_to_the_model_and_ends_the_turn_the_second_
         assert len(it.model.requests) == 2
 
 
-@pytest.mark.parametrize("arguments", [{}, {"messages": []}, {"messages": "hi"}, {"messages": ["a"], "to": "b"}])
+@pytest.mark.parametrize("arguments", [{}, {"messages": []}, {"messages": {"a": "hi"}}, {"messages": ["a"], "to": "b"}])
 async def test_wrong_arguments_send_nothing(arguments: dict[str, JsonValue]) -> None:
     """Design, section 2: arguments that fail the schema get an error result and the tool does not run."""
     async with mind(call("send_message", arguments), call("finish", {})) as it:

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from ishiki.core.messages import FinishReason
 from ishiki.core.model import Finish, ModelPart, ReasoningDelta, TextDelta, ToolCall, ToolCallDelta
 from ishiki.engines.toolcall._frames import Piece
-from ishiki.engines.toolcall._json_repair import compact_json
+from ishiki.modeltext.json_text import compact_json
 
 __all__ = ["AnswerParser", "AnswerReader"]
 

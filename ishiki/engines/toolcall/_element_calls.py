@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from ishiki.core.messages import ToolResultPart
 from ishiki.core.model import ToolSpec
 from ishiki.engines.toolcall._history import output_value
-from ishiki.engines.toolcall._json_repair import compact_json
-from ishiki.engines.toolcall._schema_values import Shape
-from ishiki.engines.toolcall._xml_scanner import fenced, is_tag_name
 from ishiki.jsonvalue import JsonValue, read_str
+from ishiki.modeltext.json_text import compact_json
+from ishiki.modeltext.schema_values import Shape
+from ishiki.modeltext.xml_scanner import fenced, is_tag_name
 
 __all__ = ["describe", "parameter_lines", "render_element_result"]
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ishiki.engines.toolcall._xml_scanner import CDATA_CLOSE, Tag, TagReader, Token
 from ishiki.jsonvalue import JsonValue
+from ishiki.modeltext.xml_scanner import CDATA_CLOSE, Tag, TagReader, Token
 
 __all__ = ["Call", "Frame", "FrameReader", "Piece", "Quoting"]
 

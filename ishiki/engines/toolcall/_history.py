@@ -24,8 +24,8 @@ from ishiki.core.messages import (
     UserPart,
 )
 from ishiki.core.repair import NO_INPUT
-from ishiki.engines.toolcall._json_repair import compact_json
 from ishiki.jsonvalue import JsonObject, JsonValue, read_array, read_str
+from ishiki.modeltext.json_text import compact_json
 
 __all__ = ["output_text", "output_value", "rewritten"]
 

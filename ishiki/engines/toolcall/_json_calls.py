@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ishiki.engines.toolcall._frames import Call, Frame
-from ishiki.engines.toolcall._json_repair import JsonReader, strict_json
 from ishiki.jsonvalue import JsonObject, JsonValue
+from ishiki.modeltext.json_text import JsonReader, strict_json
 
 __all__ = ["calls_of"]
 

@@ -15,9 +15,9 @@ from ishiki.engines.toolcall._answer import AnswerParser
 from ishiki.engines.toolcall._frames import Call, Frame, FrameReader
 from ishiki.engines.toolcall._history import output_value
 from ishiki.engines.toolcall._json_calls import calls_of
-from ishiki.engines.toolcall._json_repair import JsonReader, compact_json
 from ishiki.engines.toolcall._protocol import TextProtocol, TextToolcall, ToolTable
 from ishiki.jsonvalue import JsonValue
+from ishiki.modeltext.json_text import JsonReader, compact_json
 
 __all__ = ["HermesProtocol", "HermesToolcallConfig", "HermesToolcallEngine"]
 

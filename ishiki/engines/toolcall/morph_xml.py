@@ -15,17 +15,14 @@ from ishiki.core.model import ToolSpec
 from ishiki.engines.toolcall._answer import AnswerParser
 from ishiki.engines.toolcall._element_calls import describe, render_element_result
 from ishiki.engines.toolcall._frames import Call, Frame, FrameReader
-from ishiki.engines.toolcall._json_repair import JsonReader, compact_json
 from ishiki.engines.toolcall._protocol import TextProtocol, TextToolcall, ToolTable
-from ishiki.engines.toolcall._schema_values import Shape
-from ishiki.engines.toolcall._xml_scanner import Element, as_xml_text, elements, from_xml_text, is_tag_name
 from ishiki.jsonvalue import JsonObject, JsonValue
+from ishiki.modeltext.element_values import ITEM, MAX_DEPTH, read_arguments
+from ishiki.modeltext.json_text import JsonReader, compact_json
+from ishiki.modeltext.schema_values import Shape
+from ishiki.modeltext.xml_scanner import as_xml_text, is_tag_name
 
-__all__ = ["MorphXmlProtocol", "MorphXmlToolcallConfig", "MorphXmlToolcallEngine", "read_arguments", "write_arguments"]
-
-_ITEM = "item"
-_MAX_DEPTH = 16
-"""Elements inside each other that are still read as such; what is deeper is read as JSON or text."""
+__all__ = ["MorphXmlProtocol", "MorphXmlToolcallConfig", "MorphXmlToolcallEngine", "write_arguments"]
 
 _CONTRACT = """\
 # Tools
@@ -104,93 +101,6 @@ def _read(frame: Frame, tool: ToolSpec, json: JsonReader) -> Sequence[Call] | No
     return None if arguments is None else [Call(tool.name, arguments)]
 
 
-def read_arguments(body: str, shape: Shape, *, is_closed: bool = True) -> JsonObject | None:
-    """Return the arguments that the inside of a call's element holds; None where it is no call.
-
-    Args:
-        body: the inside, raw.
-        shape: what the tool takes.
-        is_closed: False where the closing tag is missing. Then only whole elements, with nothing between, are taken.
-    """
-    found, outside = elements(body, _wanted(shape))
-    if found:
-        if not is_closed and (outside.strip() or not all(element.is_closed for element in found)):
-            return None
-        return _object(found, shape, 0)
-    if not is_closed:
-        return None
-    text = from_xml_text(body)
-    if text.startswith("{") and isinstance(value := _json_object(text, shape), Mapping):
-        return value
-    if not text:
-        return {}
-    only = _only_text_parameter(shape)
-    return None if only is None else {only: text}
-
-
-def _wanted(shape: Shape) -> Callable[[str], bool]:
-    """Return which tags count: the properties; any where the schema lists none but takes more than none."""
-    names = frozenset(shape.properties())
-    return names.__contains__ if names else is_tag_name
-
-
-def _json_object(text: str, shape: Shape) -> JsonValue:
-    try:
-        return shape.json.read(text).value
-    except ValueError:
-        return None
-
-
-def _only_text_parameter(shape: Shape) -> str | None:
-    names = shape.properties()
-    required = [name for name in names if name in shape.required()]
-    candidates = required or names
-    if len(candidates) == 1 and "string" in shape.property(candidates[0]).types:
-        return candidates[0]
-    return None
-
-
-def _object(found: Sequence[Element], shape: Shape, depth: int) -> JsonObject:
-    groups: dict[str, list[str]] = {}
-    for element in found:
-        groups.setdefault(element.tag.name, []).append(element.inner)
-    return {name: _value(inners, shape.property(name), depth + 1) for name, inners in groups.items()}
-
-
-def _value(inners: Sequence[str], shape: Shape, depth: int) -> JsonValue:
-    """Return the value of all elements of one name."""
-    if depth < _MAX_DEPTH and shape.has_type("array"):
-        return _array(inners, shape, depth)
-    return _single(inners[-1], shape, depth)
-
-
-def _single(inner: str, shape: Shape, depth: int) -> JsonValue:
-    if depth < _MAX_DEPTH and shape.has_type("object"):
-        found, outside = elements(inner, _wanted(shape))
-        if found and not outside.strip():
-            return _object(found, shape, depth)
-        if not inner.strip():
-            return {}
-    return shape.read(from_xml_text(inner))
-
-
-def _array(inners: Sequence[str], shape: Shape, depth: int) -> JsonValue:
-    items = shape.items()
-    if len(inners) > 1:
-        return [_value([inner], items, depth + 1) for inner in inners]
-    found, outside = elements(inners[0], lambda name: name == _ITEM)
-    if found and not outside.strip():
-        return [_value([element.inner], items, depth + 1) for element in found]
-    text = from_xml_text(inners[0])
-    if not text:
-        return []
-    value = shape.read(text)
-    if value is None or not isinstance(value, str):
-        return value
-    # One value where a list is due is a list of one, unless the schema takes the value itself.
-    return value if "string" in shape.types else [_value([inners[0]], items, depth + 1)]
-
-
 def write_arguments(name: str, arguments: JsonObject, shape: Shape) -> str:
     """Return the inside of a call's element, so that `read_arguments` gives `arguments` back.
 
@@ -207,7 +117,7 @@ def write_arguments(name: str, arguments: JsonObject, shape: Shape) -> str:
 
 def _structure(name: str, shape: Shape, arguments: JsonObject) -> Callable[[str], bool]:
     """Return which tags would be read as part of the call: all names that its schema or arguments have anywhere."""
-    names = {name, _ITEM}
+    names = {name, ITEM}
     waiting: list[JsonValue] = [arguments, shape.root]
     while waiting:
         match waiting.pop():
@@ -236,11 +146,11 @@ def _write_object(value: JsonObject, shape: Shape, is_structural: Callable[[str]
 
 def _write(value: JsonValue, shape: Shape, is_structural: Callable[[str], bool], depth: int) -> str:
     indent = "  " * depth
-    is_shallow = depth < _MAX_DEPTH
+    is_shallow = depth < MAX_DEPTH
     if isinstance(value, Mapping) and is_shallow and shape.is_object and _can_be_elements(value, shape):
         return f"\n{_write_object(value, shape, is_structural, depth)}\n{indent}"
     if isinstance(value, Sequence) and not isinstance(value, str) and value and is_shallow and shape.has_type("array"):
         items = shape.items()
-        lines = [f"{indent}  <{_ITEM}>{_write(item, items, is_structural, depth + 1)}</{_ITEM}>" for item in value]
+        lines = [f"{indent}  <{ITEM}>{_write(item, items, is_structural, depth + 1)}</{ITEM}>" for item in value]
         return "\n" + "\n".join(lines) + f"\n{indent}"
     return as_xml_text(shape.write(value), is_structural)

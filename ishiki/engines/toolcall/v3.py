@@ -18,11 +18,12 @@ from ishiki.engines.toolcall._answer import AnswerParser
 from ishiki.engines.toolcall._element_calls import parameter_lines
 from ishiki.engines.toolcall._frames import Call, Piece
 from ishiki.engines.toolcall._history import output_text
-from ishiki.engines.toolcall._json_repair import JsonReader, compact_json
 from ishiki.engines.toolcall._protocol import TextProtocol, TextToolcall, ToolTable
-from ishiki.engines.toolcall._schema_values import Shape
-from ishiki.engines.toolcall._xml_scanner import Element, as_xml_text, elements, fenced, from_xml_text, is_tag_name
 from ishiki.jsonvalue import JsonObject, JsonValue, read_array
+from ishiki.modeltext.call_reading import read_calls
+from ishiki.modeltext.json_text import JsonReader, compact_json
+from ishiki.modeltext.schema_values import Shape
+from ishiki.modeltext.xml_scanner import Element, as_xml_text, elements, fenced, from_xml_text, is_tag_name
 
 __all__ = ["UNPARSED", "V3Protocol", "V3ToolcallConfig", "V3ToolcallEngine"]
 
@@ -144,6 +145,9 @@ class _Parser:
             pieces = self._from_json(text, is_cut=is_cut)
         if pieces is None and not imitates:
             pieces = self._from_elements(text, is_cut=is_cut)
+        if pieces is None and read_calls(text, self._tools, is_cut=is_cut) is not None:
+            # Another grammar: it stays as it is, and whoever reads the answer finds its calls.
+            pieces = [text]
         if pieces is None:
             logger.warning("an answer of %d characters could not be read as JSON and is kept as text", len(text))
             pieces = [UNPARSED, text]
@@ -212,6 +216,8 @@ def _is_action(value: JsonValue) -> bool:
 
 def _merged(values: Sequence[JsonValue]) -> JsonValue:
     """Return one answer of several blocks: a model that thinks in one and acts in the next."""
+    if not any(isinstance(value, Mapping) and value.keys() & {"thoughts", "actions"} for value in values):
+        return None
     merged: dict[str, JsonValue] = {}
     actions: list[JsonValue] = []
     for value in values:

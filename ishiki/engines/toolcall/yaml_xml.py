@@ -19,19 +19,16 @@ from ishiki.core.messages import ToolCallPart, ToolResultPart
 from ishiki.engines.toolcall._answer import AnswerParser
 from ishiki.engines.toolcall._element_calls import describe, render_element_result
 from ishiki.engines.toolcall._frames import Call, Frame, FrameReader
-from ishiki.engines.toolcall._json_repair import compact_json
 from ishiki.engines.toolcall._protocol import TextProtocol, TextToolcall, ToolTable
-from ishiki.engines.toolcall._schema_values import Shape
 from ishiki.jsonvalue import JsonObject, JsonValue
+from ishiki.modeltext.json_text import compact_json
+from ishiki.modeltext.schema_values import Shape
+from ishiki.modeltext.yaml_values import MAX_YAML_CHARS, read_yaml_arguments
 
 __all__ = ["YamlXmlProtocol", "YamlXmlToolcallConfig", "YamlXmlToolcallEngine"]
 
 logger = logging.getLogger(__name__)
 
-_MAX_YAML_CHARS = 32_000
-"""What the YAML of one answer may have in all; our choice. Reading it takes a second at most."""
-
-_MAX_DEPTH = 32
 _NO_FOLDING = 1 << 30
 _STR = "tag:yaml.org,2002:str"
 _QUOTED = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
@@ -90,17 +87,17 @@ class YamlXmlProtocol(TextProtocol):
 
     def parser(self, tools: ToolTable) -> AnswerParser:
         """Return a parser for one answer."""
-        budget = _MAX_YAML_CHARS
+        budget = MAX_YAML_CHARS
 
         def read(frame: Frame) -> Sequence[Call] | None:
             nonlocal budget
             budget -= len(frame.body)
             if budget < 0:
-                logger.warning("an answer holds more YAML than %d characters; the rest is text", _MAX_YAML_CHARS)
+                logger.warning("an answer holds more YAML than %d characters; the rest is text", MAX_YAML_CHARS)
                 return None
             tool = tools[frame.tag.name]
             try:
-                return [Call(tool.name, _read(frame, Shape.of(tool)))]
+                return [Call(tool.name, read_yaml_arguments(frame.body, Shape.of(tool), is_closed=frame.is_closed))]
             except ValueError as error:
                 logger.debug("a call of %s is no YAML mapping and stays text: %s", tool.name, error)
                 return None
@@ -117,78 +114,6 @@ class YamlXmlToolcallEngine(ToolcallEngine[YamlXmlToolcallConfig]):
     def create(self, host: ExtensionHost, config: YamlXmlToolcallConfig) -> ToolcallEngineInstance:
         """Make the instance of one runtime."""
         return TextToolcall(YamlXmlProtocol())
-
-
-def _read(frame: Frame, shape: Shape) -> JsonObject:
-    """Return the arguments of a frame.
-
-    Raises:
-        ValueError: it holds no YAML mapping.
-    """
-    body = _dedented(frame.body)
-    if not body.strip():
-        if not frame.is_closed:
-            raise ValueError("the element is not closed")
-        return {}
-    try:
-        node = yaml.compose(body, Loader=_JsonYamlLoader)
-    except yaml.YAMLError as error:
-        raise ValueError(str(error)) from error
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    if not isinstance(node, yaml.MappingNode):
-        raise ValueError("no mapping")
-    return _mapping(node, shape, 0)
-
-
-def _dedented(body: str) -> str:
-    """Return `body` without its first line break and the indentation that all its lines share."""
-    lines = body.removeprefix("\r").removeprefix("\n").split("\n")
-    margins = [len(line) - len(line.lstrip(" ")) for line in lines if line.strip()]
-    margin = min(margins, default=0)
-    return "\n".join(line[margin:] if line[:margin].strip() == "" else line for line in lines)
-
-
-class _JsonYamlLoader(yaml.SafeLoader):
-    """Composes nodes; refuses aliases, with which a short text stands for an endless one."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("aliases are not taken here")
-        return super().compose_node(parent, index)
-
-
-def _mapping(node: yaml.MappingNode, shape: Shape, depth: int) -> JsonObject:
-    found: dict[str, JsonValue] = {}
-    for key, value in node.value:
-        if not isinstance(key, yaml.ScalarNode):
-            raise ValueError("a key is no text")
-        found[key.value] = _value(value, shape.property(key.value), depth + 1)
-    return found
-
-
-def _value(node: yaml.Node, shape: Shape, depth: int) -> JsonValue:
-    if depth > _MAX_DEPTH:
-        raise ValueError("nested too deeply")
-    match node:
-        case yaml.MappingNode():
-            return _mapping(node, shape, depth)
-        case yaml.SequenceNode():
-            items = shape.items()
-            return [_value(item, items, depth + 1) for item in node.value]
-        case yaml.ScalarNode():
-            text: str = node.value
-            # What stands in quotes or in a block is text; the schema may still know better than a model's habits.
-            is_text = node.style is not None and "string" in shape.types
-            return text if is_text else _plain(text, shape)
-        case _:
-            raise ValueError("an unknown kind of node")
-
-
-def _plain(text: str, shape: Shape) -> JsonValue:
-    if text in ("", "~") and not shape.is_text:
-        return None
-    return shape.read(text)
 
 
 def _write(arguments: JsonObject, tool_name: str, shape: Shape) -> str:

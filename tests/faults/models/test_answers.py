@@ -55,8 +55,7 @@ NO_CALL = {
     "think unclosed": replies.text(f"hm <think>{SECRET}", pieces=9),
     "length": replies.text("hello, al", finish_reason="length"),
     "length before a word": replies.text(None, reasoning="they ask", finish_reason="length"),
-    "raw tool JSON": replies.text(CALL_TEXT),
-    "a tool_call tag": replies.text(f"<tool_call>\n{CALL_TEXT}\n</tool_call>"),
+    "a call that breaks off": replies.text(f"<tool_call>\n{CALL_TEXT[:-9]}"),
     "usage null": replies.text("hello, all", usage="null"),
 }
 
@@ -131,6 +130,17 @@ SPOKEN = {
     "fifty times the same message": (said(*[LOOP] * 50), [LOOP.strip()]),
     "a call as the message": (said(CALL_TEXT), ["hi"]),
     "a repr as the message": (said(REPR), ["hello"]),
+    "raw tool JSON": (replies.text(CALL_TEXT), ["hi"]),
+    "a tool_call tag": (replies.text(f"<tool_call>\n{CALL_TEXT}\n</tool_call>"), ["hi"]),
+    "an extra brace": (sent('{"messages": ["hi"]}}'), ["hi"]),
+    "one text for a list": (sent('{"messages": "hi"}'), ["hi"]),
+    "a list as text": (sent('{"messages": "[\\"hi\\"]", "continue": "false"}'), ["hi"]),
+    "nothing where something is optional": (sent('{"messages": ["hi"], "mode": null, "continue": null}'), ["hi"]),
+    "arguments written as text once more": (sent('"{\\"messages\\": [\\"hi\\"]}"'), ["hi"]),
+    "arguments inside arguments": (sent('{"arguments": {"messages": ["hi"]}}'), ["hi"]),
+    "a Python literal": (sent("{'messages': ['hi'], 'continue': False,}"), ["hi"]),
+    "arguments in a fence": (sent('```json\n{"messages": ["hi"]}\n```'), ["hi"]),
+    "the name of a module in front": (sent('{"messages": ["hi"]}', name="functions.send_message"), ["hi"]),
     "arguments as an object": (with_wire_arguments({"messages": ["hi"]}), ["hi"]),
 }
 
@@ -153,7 +163,6 @@ async def test_of_what_is_said_the_group_sees_the_words_alone_and_once(tmp_path:
 
 REFUSED = {
     "cut arguments": sent('{"messages": ["hi'),
-    "an extra brace": sent('{"messages": ["hi"]}}'),
     "arguments null": sent("null"),
     "arguments null on the wire": with_wire_arguments(None),
     "arguments of a number on the wire": with_wire_arguments(7),
@@ -162,7 +171,7 @@ REFUSED = {
     "arguments an empty list": sent("[]"),
     "arguments a list": sent('[["hi"]]'),
     "arguments a text": sent('"hi"'),
-    "messages of another type": sent('{"messages": "hi"}'),
+    "messages of another type": sent('{"messages": {"a": "hi"}}'),
     "messages that are no text": sent('{"messages": [{"type": "text", "text": "hi"}]}'),
     "unknown keys": sent('{"messages": ["hi"], "tone": "warm"}'),
     "no number": sent('{"messages": ["hi"], "delay": NaN}'),

@@ -6,6 +6,7 @@ counts. Every function here raises `ValueError` and nothing else.
 
 from __future__ import annotations
 
+import ast
 import json
 import logging
 import math
@@ -16,9 +17,17 @@ from typing import SupportsIndex, cast
 
 import json_repair
 
-from ishiki.jsonvalue import JsonValue
+from ishiki.jsonvalue import JsonObject, JsonValue, normalise
 
-__all__ = ["JsonReader", "JsonReading", "compact_json", "strict_json"]
+__all__ = [
+    "JsonReader",
+    "JsonReading",
+    "arguments_json",
+    "compact_json",
+    "json_values",
+    "python_literal",
+    "strict_json",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +41,11 @@ _MAX_REPAIR_READS = 400_000
 """How often the repairs of one answer may look at their text: 0.4 s of one core, many times what honest text needs."""
 
 _FENCE = re.compile(r"```[ \t]*json\b[ \t]*\n?", re.IGNORECASE)
+_WHOLE_FENCE = re.compile(r"```[A-Za-z_]{0,20}+[ \t]*+\n?(?P<body>.*?)\n?[ \t]*```", re.DOTALL)
+_NO_JSON_VALUE = re.compile(r"\b(?:NaN|Infinity)\b|[0-9]{4301}")
+"""What must not become a value of another kind: numbers that JSON, or its readers, do not have."""
+_TRAILING = re.compile(r"(?:[\s})\];,`]|</?[A-Za-z_:|｜▁-]{1,40}+>|<[|｜][^<>\n]{1,40}+[|｜]>)*+")
+"""What models leave behind a value: brackets too many, a fence, the end of a frame."""
 _OPENERS = "{["
 _CLOSERS = "}]"
 
@@ -82,6 +96,79 @@ def strict_json(text: str) -> JsonValue:
         raise ValueError("nested too deeply") from None
     _check(value)
     return value
+
+
+def python_literal(text: str) -> JsonValue:
+    """Return the value of a Python literal: single quotes, `True`, `None`, tuples.
+
+    Raises:
+        ValueError: it is none, it is too long or too deep, or it holds what JSON has not.
+    """
+    if len(text) > _MAX_REPAIR_CHARS or _depth_of(text) > _MAX_DEPTH:
+        raise ValueError("too long or too deep for a literal")
+    try:
+        value = normalise(ast.literal_eval(text))
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
+        raise ValueError("no Python literal") from error
+    _check(value)
+    return value
+
+
+def json_values(text: str, position: int = 0) -> tuple[list[JsonValue], int]:
+    """Return the JSON values that stand at `position`, parted by white space, commas or semicolons, and their end."""
+    decoder = json.JSONDecoder(strict=False, parse_constant=_no_constant)
+    found: list[JsonValue] = []
+    end = position
+    while True:
+        start = end
+        while start < len(text) and (text[start].isspace() or (found and text[start] in ",;")):
+            start += 1
+        if start >= len(text) or text[start] not in _OPENERS:
+            return found, end
+        try:
+            value, end = cast("tuple[JsonValue, int]", decoder.raw_decode(text, start))
+            _check(value)
+        except (ValueError, RecursionError):
+            return found, start if not found else end
+        found.append(value)
+
+
+def arguments_json(text: str, *, is_cut: bool = False) -> JsonObject | None:
+    """Return the object that a call's arguments are, where it is unmistakable in spite of how it is written.
+
+    Taken are: a fence around it, Python's literals, commas and brackets too many, quotes of the wrong kind, and, at
+    the end, brackets that are missing behind a value that has ended.
+
+    Args:
+        text: the arguments.
+        is_cut: whether the model was stopped in the middle; then nothing is added at the end.
+    """
+    inner = text.strip()
+    if (fence := _WHOLE_FENCE.match(inner)) is not None and not inner[fence.end() :].strip():
+        inner = fence["body"].strip()
+    if inner[:1] != "{" or len(inner) > _MAX_REPAIR_CHARS or _NO_JSON_VALUE.search(inner):
+        return None
+    found, end = json_values(inner)
+    if found:
+        (value, *more), rest = found, inner[end:]
+        is_whole = all(other == value for other in more) and _TRAILING.fullmatch(rest) is not None
+        return value if is_whole and isinstance(value, Mapping) else None
+    try:
+        literal = python_literal(inner)
+        return literal if isinstance(literal, Mapping) else None
+    except ValueError:
+        pass
+    if _last_closer(inner) is None and (is_cut or not _ends_behind_a_value(inner)):
+        return None
+    try:
+        reading = JsonReader().read(inner)
+    except ValueError:
+        return None
+    return reading.value if isinstance(reading.value, Mapping) and reading.value else None
+
+
+def _ends_behind_a_value(text: str) -> bool:
+    return text[-1:] in '"]}' and not _is_inside_string(text, len(text))
 
 
 class JsonReader:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from ishiki.core.model import ToolSpec
-from ishiki.engines.toolcall._json_repair import JsonReader, compact_json, strict_json
 from ishiki.jsonvalue import JsonObject, JsonValue, read_array, read_object
+from ishiki.modeltext.json_text import JsonReader, compact_json, strict_json
 
-__all__ = ["Shape"]
+__all__ = ["HasSchema", "Shape"]
 
 _ANY = frozenset({"string", "number", "integer", "boolean", "null", "object", "array"})
 _TEXT = frozenset({"string"})
@@ -24,6 +24,15 @@ _MAX_PARTS = 100
 
 _MAX_WHOLE_DIGITS = 15
 """A float has no more digits; beyond that its whole form would be invented."""
+
+
+class HasSchema(Protocol):
+    """A tool, or what stands for one."""
+
+    @property
+    def input_schema(self) -> JsonObject:
+        """The JSON Schema of its arguments."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +46,7 @@ class Shape:
     """Reads what stands where a list or an object is due."""
 
     @classmethod
-    def of(cls, tool: ToolSpec | None, json: JsonReader | None = None) -> Shape:
+    def of(cls, tool: HasSchema | None, json: JsonReader | None = None) -> Shape:
         """Return the shape of a tool's arguments; of a tool that is not there, one that allows anything."""
         schema: JsonObject = {} if tool is None else tool.input_schema
         return cls(schema, schema, json or JsonReader())
@@ -76,6 +85,11 @@ class Shape:
         return frozenset(
             name for part in self._parts() for name in read_array(part, "required") if isinstance(name, str)
         )
+
+    def choices(self) -> Sequence[JsonValue]:
+        """Return the values of a closed choice; none where it is open."""
+        found = [item for part in self._parts() for item in read_array(part, "enum")]
+        return [*found, *(part["const"] for part in self._parts() if "const" in part)]
 
     def label(self) -> str:
         """Return the types as the model is told them: `string`, `integer|null`; a list names what it holds."""
