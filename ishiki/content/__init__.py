@@ -21,10 +21,12 @@ from ishiki.content.lines import (
     ReadLine,
     RecallLine,
     Speaker,
+    StandingLine,
     normalise_body,
     render_channel,
     render_message,
     render_recall,
+    render_standing,
     split_lines,
 )
 from ishiki.content.markdown import flatten_markdown
@@ -61,6 +63,7 @@ __all__ = [
     "ReadLine",
     "RecallLine",
     "Speaker",
+    "StandingLine",
     "TagSpec",
     "Text",
     "TypingConfig",
@@ -82,6 +85,7 @@ __all__ = [
     "render_channel",
     "render_message",
     "render_recall",
+    "render_standing",
     "serialise",
     "shorten_markup",
     "split_lines",

@@ -23,6 +23,7 @@ __all__ = [
     "Action",
     "Answer",
     "AnswerWhen",
+    "AnswerWith",
     "Behaviour",
     "Call",
     "Done",
@@ -76,10 +77,22 @@ class NeverAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerWith:
+    """Answer with a frame of the test's own, such as one of `ishiki.testing.send_answers`."""
+
+    frame: Frame
+    """The answer without its echo; a `message_id` of None in its data becomes that of the message."""
+    performs: bool = False
+    """Whether the action takes effect all the same."""
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerWhen:
     """Take effect at once, and answer when `event` is set."""
 
     event: anyio.Event
+    refusal: Fail | None = None
+    """What is answered instead; then the action has no effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +103,7 @@ class DropSocket:
     """Whether the action takes effect before."""
 
 
-Behaviour: TypeAlias = Answer | Fail | NeverAnswer | AnswerWhen | DropSocket
+Behaviour: TypeAlias = Answer | AnswerWith | Fail | NeverAnswer | AnswerWhen | DropSocket
 """What a test may make of one call."""
 
 

@@ -32,6 +32,7 @@ from ishiki.testing.onebot_actions import (
     BAD_REQUEST,
     Answer,
     AnswerWhen,
+    AnswerWith,
     Behaviour,
     Call,
     Done,
@@ -504,8 +505,11 @@ class OneBotPeer:
             case NeverAnswer(performs):
                 if performs:
                     self._perform(call)
-            case AnswerWhen(event):
-                self._running.start_soon(self._finish_when, event, socket, call, self._perform(call))
+            case AnswerWith(frame, performs):
+                await self._answer_with(socket, call, frame, self._perform(call) if performs else None)
+            case AnswerWhen(event, refusal):
+                outcome = refusal or self._perform(call)
+                self._running.start_soon(self._finish_when, event, socket, call, outcome)
             case DropSocket(performs):
                 if performs:
                     self._perform(call)
@@ -554,6 +558,18 @@ class OneBotPeer:
         if self._report_self_message == "after_answer":
             await self._report(socket, own)
         await self._report(socket, outcome.events)
+
+    async def _answer_with(self, socket: Socket, call: Call, frame: Frame, outcome: Outcome | None) -> None:
+        own = outcome.own_message if isinstance(outcome, Done) else None
+        data = frame.get("data")
+        if isinstance(data, Mapping) and data.get("message_id", 0) is None and own is not None:
+            frame = {**frame, "data": {**data, "message_id": own.message_id}}
+        events = [own.event] if own is not None else []
+        if self._report_self_message == "before_answer":
+            await self._report(socket, events)
+        await self._answer(socket, {**frame, "echo": call.echo})
+        if self._report_self_message == "after_answer":
+            await self._report(socket, events)
 
     async def _report(self, socket: Socket, events: Sequence[Frame]) -> None:
         for event in events:

@@ -18,7 +18,7 @@ from nonebot.drivers import Driver, combine_driver
 from nonebot.drivers.fastapi import Driver as FastApiDriver
 from nonebot.drivers.websockets import Mixin as WebSocketClient
 
-from ishiki.contracts.events import ChannelRef, ChatEvent, MessageCreated, MessageDeleted
+from ishiki.contracts.events import ChannelRef, ChatEvent, MessageCreated, MessageDeleted, StandingChanged
 from ishiki.plugin.accounts import Accounts
 from ishiki.plugin.adapter import Adapter
 from ishiki.plugin.event_passage import EventPassage
@@ -81,6 +81,8 @@ def _words(fact: ChatEvent) -> str:
             return fact.content
         case MessageDeleted():
             return f"recall {fact.message_id}"
+        case StandingChanged():
+            return fact.kind
 
 
 def fresh_adapter() -> type[Adapter]:
