@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 from ishiki.contracts.platform import SpeechBar
 from ishiki.jsonvalue import JsonValue
-from ishiki.testing.onebot_actions import AnswerWith
+from ishiki.testing.onebot_actions import AnswerWith, SelfReport
 from ishiki.testing.onebot_frames import Frame
 
 __all__ = ["SEND_ANSWERS", "Implementation", "SendAnswer"]
@@ -37,13 +37,14 @@ class SendAnswer:
     bar: SpeechBar | None = None
     """Why nothing at all can be said there, where that is what it means."""
 
-    def behaviour(self, *, is_read: bool = False) -> AnswerWith:
+    def behaviour(self, *, is_read: bool = False, report: SelfReport | None = None) -> AnswerWith:
         """Return what a peer does that answers so.
 
         Args:
             is_read: whether people read the message where the form is seen either way.
+            report: whether the account's own report of it comes; None: as the peer does.
         """
-        return AnswerWith(self.frame, performs=is_read if self.is_read is None else self.is_read)
+        return AnswerWith(self.frame, performs=is_read if self.is_read is None else self.is_read, report=report)
 
 
 def _failed(retcode: int, text: str, *, key: str = "message") -> Frame:
