@@ -105,6 +105,10 @@ class Silence:
         """Hold `agent` while nothing can be said, now and from now on. Called once, before the agent is served."""
         self._agent, self._tasks = agent, tasks
         self._check()
+        bars = self._channels.get(self._parts.address)
+        if bars is not None and _HOLD not in agent.holds:
+            # It ended while nobody was there to wait for it.
+            self._speak_again(agent, bars)
 
     def checkpoint(self) -> dict[str, JsonValue]:
         """Return the part of a checkpoint that restores this."""
@@ -212,7 +216,11 @@ class Silence:
             agent.release(_HOLD)
         is_lifted = bars.is_lifted(self._clock.now_ms())
         logger.info("%s: turns start again; %s", agent.id, "it may speak" if is_lifted else "it tries to speak")
-        if is_lifted and self._owes_words:
+        self._speak_again(agent, bars)
+
+    def _speak_again(self, agent: Agent, bars: SpeechBars) -> None:
+        """Let the mind say what it could not, once, where it may speak for certain."""
+        if self._owes_words and bars.is_lifted(self._clock.now_ms()):
             self._owes_words = False
             try:
                 agent.continue_(CAN_SPEAK_AGAIN)

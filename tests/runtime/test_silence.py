@@ -117,6 +117,26 @@ async def test_a_mute_outlives_a_restart(tmp_path: Path, how: str) -> None:
         assert len(bot.server.requests) == 1
 
 
+async def test_what_could_not_be_said_is_said_after_a_restart_as_well(tmp_path: Path) -> None:
+    """Issue, muted: what waited is answered once; the mute ended while the bot was stopped."""
+    platform = FakePlatform([MUTED])
+    async with running(tmp_path, platform=platform) as bot:
+        platform.standings[GROUP] = Standing(bot.clock.now_ms() + 600_000)
+        bot.mention("when does it leave")
+        await turn_ended(bot, 1)
+        await bot.clock.began(600)
+        announce(bot, "muted", minutes=10)
+        await kept(bot)
+        clock = bot.clock
+    clock.advance(HOUR_S)
+    async with running(tmp_path, clock=clock) as bot:
+        bot.say("hm", message_id="after")
+        await bot.platform.sent.at_least(1)
+        await bot.quiet()
+        assert CAN_SPEAK_AGAIN in bot.server.requests[0].all_text
+        assert len(bot.server.requests) == 1
+
+
 @pytest.mark.parametrize("back", ["joined", "a line"])
 async def test_a_removed_account_asks_no_model_for_good_until_it_is_back(tmp_path: Path, back: str) -> None:
     """Issue, removed: for good; back by a notice, or by a line that only a member hears."""
