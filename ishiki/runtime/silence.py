@@ -50,8 +50,8 @@ _HOLD = "nothing can be said there"
 
 _TURN_ENDS = ("turn.done", "turn.failed", "turn.aborted")
 
-_LONGEST_NAP_S = 3_600.0
-"""The clock of the day may be set while we wait, so the time left is computed anew at least this often."""
+_LONGEST_NAP_S = 600.0
+"""The clock of the day may be set while we wait, and a lift be missed while the account is away: so often we look."""
 
 _LOOK_AFTER_S = 5.0
 """How long after a send without confirmation the account's own history is asked for it. Our choice."""
@@ -206,11 +206,16 @@ class Silence:
         tasks.spawn("waiting to speak again", partial(self._release_in_time, agent, bars))
 
     async def _release_in_time(self, agent: Agent, bars: SpeechBars) -> None:
+        platform, account = self._parts.platform, self._parts.address.sid
+        connection = platform.connection_count(account)
         try:
             await self._probe(bars)
             while (until := bars.held_until(now := self._clock.now_ms())) is not None:
                 await self._nap(min((until - now) / 1000, _LONGEST_NAP_S))
-                if bars.bar is not None and bars.held_until(self._clock.now_ms()) is None:
+                if (newest := platform.connection_count(account)) != connection:
+                    connection = newest
+                    await self._probe(bars, may_lift=True)
+                elif bars.held_until(self._clock.now_ms()) is None:
                     await self._probe(bars)
         finally:
             agent.release(_HOLD)
@@ -240,13 +245,16 @@ class Silence:
             await self._clock.sleep(seconds)
             group.cancel_scope.cancel()
 
-    async def _probe(self, bars: SpeechBars) -> None:
-        """Ask the platform, which costs nothing, how long the account is muted, and whether it is at all."""
-        if bars.bar != "muted":
+    async def _probe(self, bars: SpeechBars, *, may_lift: bool = False) -> None:
+        """Ask the platform, which costs nothing, how long the account is muted, and whether it is at all.
+
+        With `may_lift` a mute that it does not know of any more is over: the lift came while the account was away.
+        """
+        if bars.bar != "muted" and not (may_lift and bars.muted_until_ms):
             return
         standing = await self._parts.platform.standing(self._parts.address)
         if standing is not None:
-            bars.note_probe(standing, self._clock.now_ms())
+            bars.note_probe(standing, self._clock.now_ms(), may_lift=may_lift)
 
     async def _look_for(self, channel: ChannelRef) -> None:
         """Look for what was never confirmed among the account's own messages."""

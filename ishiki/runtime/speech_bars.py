@@ -136,13 +136,21 @@ class SpeechBars:
         if self.removed_at_ms and event.timestamp > self.removed_at_ms:
             self.clear()
 
-    def note_probe(self, standing: Standing, now_ms: int) -> None:
-        """Learn from what the platform says when it is asked."""
+    def note_probe(self, standing: Standing, now_ms: int, *, may_lift: bool = False) -> None:
+        """Learn from what the platform says when it is asked.
+
+        Args:
+            standing: what it says.
+            now_ms: the time of day.
+            may_lift: whether it knows better than an announced mute, which it then lifts; else it may be behind.
+        """
         if standing.muted_until_ms > now_ms and not standing.is_admin:
             self.muted_until_ms = standing.muted_until_ms
             self.bar, self.rests_until_ms = None, 0
         elif standing.is_admin and self.is_everybody:
             self.clear()
+        elif may_lift and self.muted_until_ms > now_ms:
+            self.muted_until_ms = now_ms
 
     def clear(self) -> None:
         """Know nothing against speaking any more; what the running turn has done stays known."""
