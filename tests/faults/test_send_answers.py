@@ -32,7 +32,7 @@ from ishiki.testing.openai_replies import Reply, call, reply_saying, tool_calls
 from ishiki.testing.openai_server import ChatRequest
 from ishiki.testing.send_answers import SEND_ANSWERS
 from ishiki.testing.task_scope import TaskScope
-from tests.plugin.bot_kit import Bot as Ends
+from tests.plugin.bot_kit import Bot as AdapterBot
 from tests.plugin.bot_kit import running_bot
 from tests.runtime.kit import PROFILE, SELF, Bot, WatchedClock, profile_text, running
 
@@ -135,10 +135,10 @@ def forgetful(request: ChatRequest) -> Reply:
 
 @dataclass(slots=True)
 class Stage:
-    """The bot, and one account's end."""
+    """The bot, its adapter, and one account."""
 
     bot: Bot
-    ends: Ends
+    adapter_bot: AdapterBot
     peer: OneBotPeer
 
 
@@ -175,7 +175,7 @@ class Program:
         peer, bot = self.stage.peer, self.stage.bot
         with anyio.fail_after(10):
             await peer.flushed()
-            await self.stage.ends.platform.call("get_status", {})  # behind it, what the end has sent is taken in
+            await self.stage.adapter_bot.platform.call("get_status", {})  # behind it, what the end has sent is taken in
             await bot.supervisor.drained()
             if (runtime := bot.supervisor.find(PROFILE, self.channel)) is not None:
                 agent = runtime.agent
@@ -309,8 +309,8 @@ async def open_stage(folder: Path) -> AsyncGenerator[Stage]:
     clock = WatchedClock()
     profile = profile_text("timezone: UTC\nguards: {turns_per_hour: 0}\nlimits: {send_s: 1, fetch_s: 1}")
     with pytest.MonkeyPatch.context() as patch:
-        async with running_bot(patch) as ends:
-            adapter = ends.adapter
+        async with running_bot(patch) as adapter_bot:
+            adapter = adapter_bot.adapter
 
             def platform_for(sid: str) -> OneBotPlatform:
                 return OneBotPlatform(
@@ -319,15 +319,15 @@ async def open_stage(folder: Path) -> AsyncGenerator[Stage]:
 
             async with (
                 running(folder, profile, clock=clock, platform_for=platform_for) as bot,
-                OneBotPeer(ends.url, now=lambda: clock.now_ms() / 1000) as peer,
+                OneBotPeer(adapter_bot.url, now=lambda: clock.now_ms() / 1000) as peer,
                 TaskScope() as tasks,
             ):
                 bot.server.responder = forgetful
                 adapter.intake.open(bot.supervisor.offer)
                 await peer.wait_connected()
-                await ends.platform.wait_online()
+                await adapter_bot.platform.wait_online()
                 tasks.start_soon(_come_back, peer)
-                yield Stage(bot, ends, peer)
+                yield Stage(bot, adapter_bot, peer)
                 tasks.cancel_scope.cancel()
 
 

@@ -326,7 +326,12 @@ async def test_a_message_that_turns_up_in_the_history_was_said_and_gets_its_id(t
         with anyio.fail_after(5):
             while states_of(bot) != ["sending", "unknown", "sent"]:
                 await anyio.lowlevel.checkpoint()
-        assert bot.facts() == [f'<at id="{SELF}"/> hello']
+        bot.say("thanks", quotes="950")
+        await bot.quiet()
+        bot.mention("and now?")
+        await bot.quiet()
+        assert "(reply to your #950: reply 1) thanks" in bot.server.requests[1].all_text
+        assert bot.facts() == [f'<at id="{SELF}"/> hello', "thanks", f'<at id="{SELF}"/> and now?']
 
 
 async def test_in_cross_mode_a_muted_channel_holds_no_other(tmp_path: Path) -> None:
