@@ -20,6 +20,7 @@ from ishiki.contracts.events import (
     ATTACHMENT,
     MESSAGE_CREATED,
     MESSAGE_DELETED,
+    STANDING_CHANGED,
     TOOLS_CATALOG,
     Attachment,
     AttachmentItem,
@@ -28,11 +29,12 @@ from ishiki.contracts.events import (
     MessageCreated,
     MessageDeleted,
     Quote,
+    StandingChanged,
     User,
 )
 from ishiki.contracts.extension import Extension, ExtensionInstance, ExtensionTools
 from ishiki.contracts.host import AgentRuntime, ChannelDomain, CrossDomain, Domain, ExtensionHost
-from ishiki.contracts.platform import ForwardNode, MediaRef, Platform, SendOutcome
+from ishiki.contracts.platform import ForwardNode, MediaRef, Platform, SendOutcome, Standing
 from ishiki.contracts.resources import (
     FileEntry,
     FilePayload,
@@ -124,6 +126,7 @@ __all__ = [
     "ATTACHMENT",
     "MESSAGE_CREATED",
     "MESSAGE_DELETED",
+    "STANDING_CHANGED",
     "TOOLS_CATALOG",
     "ActivationError",
     "Agent",
@@ -196,6 +199,8 @@ __all__ = [
     "SchemeHandler",
     "SendOutcome",
     "ServiceConflictError",
+    "Standing",
+    "StandingChanged",
     "StorageError",
     "StreamEvent",
     "SystemMessage",

@@ -23,10 +23,12 @@ from ishiki.content.lines import (
     ReadLine,
     RecallLine,
     Speaker,
+    StandingLine,
     normalise_body,
     render_channel,
     render_message,
     render_recall,
+    render_standing,
     split_lines,
 )
 from ishiki.content.markdown import flatten_markdown
@@ -65,6 +67,7 @@ __all__ = [
     "ReadLine",
     "RecallLine",
     "Speaker",
+    "StandingLine",
     "TagSpec",
     "Text",
     "TypingConfig",
@@ -87,6 +90,7 @@ __all__ = [
     "render_channel",
     "render_message",
     "render_recall",
+    "render_standing",
     "serialise",
     "shorten_markup",
     "split_lines",

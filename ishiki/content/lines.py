@@ -29,10 +29,12 @@ __all__ = [
     "ReadLine",
     "RecallLine",
     "Speaker",
+    "StandingLine",
     "normalise_body",
     "render_channel",
     "render_message",
     "render_recall",
+    "render_standing",
     "split_lines",
 ]
 
@@ -61,6 +63,7 @@ _NAME = r"[^()\[\]#:<>&\n]+"
 _HEAD = re.compile(rf"\[(\d\d-\d\d \d\d:\d\d)\] (?:(\(you\))|({_NAME})\(({_WORD})\)|({_WORD})) #({_WORD}): ")
 _REPLY = re.compile(r"\(reply to ([^()\n]*)\) ")
 _RECALL = re.compile(r"\[(\d\d-\d\d \d\d:\d\d)\] \(recall\) ")
+_STANDING = re.compile(r"\[(\d\d-\d\d \d\d:\d\d)\] \(notice\) ")
 _CHANNEL = re.compile(r"\[channel target=(\{.*\})\]$")
 _MESSAGE_NUMBER = re.compile(f"#({_WORD})")
 
@@ -120,6 +123,20 @@ class RecallLine:
 
 
 @dataclass(frozen=True, slots=True)
+class StandingLine:
+    """A change of the mind's own right to speak, to render."""
+
+    timestamp_ms: int
+    kind: Literal["muted", "unmuted", "removed", "joined"]
+    until_ms: int = 0
+    """When a mute ends; 0 when unknown."""
+
+    is_everybody: bool = False
+    operator: Speaker | None = None
+    """Who did it; None when unknown."""
+
+
+@dataclass(frozen=True, slots=True)
 class ChannelLine:
     """The place that the following lines come from, for a mind of several channels."""
 
@@ -131,7 +148,7 @@ class ChannelLine:
 class ReadLine:
     """One logical line found by `split_lines`."""
 
-    kind: Literal["message", "recall", "channel", "other"]
+    kind: Literal["message", "recall", "standing", "channel", "other"]
     time: str = ""
     """`MM-DD HH:mm`; empty for a channel header and other text."""
 
@@ -147,7 +164,8 @@ class ReadLine:
     """What stands between `(reply to ` and `)`."""
 
     content: str = ""
-    """The message's body as `normalise_body` leaves it; a recall's sentence; a channel's JSON; else the text."""
+    """The message's body as `normalise_body` leaves it; the sentence of a recall or of a standing; a channel's JSON;
+    else the text."""
 
 
 def render_message(line: MessageLine, timezone: tzinfo, *, max_chars: int | None = None) -> str:
@@ -233,6 +251,25 @@ def render_recall(line: RecallLine, timezone: tzinfo) -> str:
     return f"[{_clock(line.timestamp_ms, timezone)}] (recall) {sentence}"
 
 
+_STANDINGS = {
+    "muted": ("you were muted", "everybody in this group was muted"),
+    "unmuted": ("you may speak again", "everybody in this group may speak again"),
+    "removed": ("you are no longer a member of this group", "this group was closed"),
+    "joined": ("you have become a member of this group", "this group was opened"),
+}
+"""What is told of the account alone, and of everybody."""
+
+
+def render_standing(line: StandingLine, timezone: tzinfo) -> str:
+    """Render what has become of the right to speak: `[MM-DD HH:mm] (notice) <sentence>`."""
+    alone, everybody = _STANDINGS[line.kind]
+    until = f" until {_clock(line.until_ms, timezone)}" if line.kind == "muted" and line.until_ms else ""
+    operator = line.operator
+    by_whom = "" if operator is None else f" (by {_speaker(operator, 'you')})"
+    sentence = f"{everybody if line.is_everybody else alone}{until}{by_whom}"
+    return f"[{_clock(line.timestamp_ms, timezone)}] (notice) {sentence}"
+
+
 def render_channel(line: ChannelLine) -> str:
     """Render `[channel target={"sid":…,"channelId":…}]`, the target as JSON that the model copies."""
     target = {"sid": line.sid, "channelId": line.channel_id}
@@ -284,6 +321,8 @@ def _read(logical: str) -> ReadLine:
         return ReadLine(
             kind="recall", time=recall.group(1), message_id=number.group(1) if number else "", content=sentence
         )
+    if (standing := _STANDING.match(logical)) is not None:
+        return ReadLine(kind="standing", time=standing.group(1), content=logical[standing.end() :])
     if (channel := _CHANNEL.match(logical)) is not None:
         return ReadLine(kind="channel", content=channel.group(1))
     return ReadLine(kind="other", content=logical)

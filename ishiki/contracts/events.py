@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from ishiki.jsonvalue import JsonObject, JsonValue, read_array, read_int, read_object, read_str
 
@@ -17,6 +17,7 @@ __all__ = [
     "ATTACHMENT",
     "MESSAGE_CREATED",
     "MESSAGE_DELETED",
+    "STANDING_CHANGED",
     "TOOLS_CATALOG",
     "Attachment",
     "AttachmentItem",
@@ -25,11 +26,15 @@ __all__ = [
     "MessageCreated",
     "MessageDeleted",
     "Quote",
+    "StandingChanged",
+    "StandingKind",
     "User",
+    "fact_type",
 ]
 
 MESSAGE_CREATED = "ishiki.message.created"
 MESSAGE_DELETED = "ishiki.message.deleted"
+STANDING_CHANGED = "ishiki.standing.changed"
 ATTACHMENT = "ishiki.attachment"
 TOOLS_CATALOG = "ishiki.tools.catalog"
 
@@ -210,8 +215,83 @@ class MessageDeleted:
         )
 
 
-ChatEvent: TypeAlias = MessageCreated | MessageDeleted
+StandingKind = Literal["muted", "unmuted", "removed", "joined"]
+"""What has become of an account's right to speak in a channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandingChanged:
+    """The account itself was muted, unmuted, removed from a group or taken in."""
+
+    timestamp: int
+    """Epoch milliseconds, as the platform dates it."""
+    platform: str
+    self_id: str
+    channel_id: str
+    kind: StandingKind
+    until_ms: int = 0
+    """Of `muted`: when it ends by itself; 0 where nobody says."""
+    is_everybody: bool = False
+    """Whether all members are muted or unmuted, and not the account alone."""
+    operator_id: str = ""
+    """Who did it; empty where unknown."""
+
+    @property
+    def channel(self) -> ChannelRef:
+        """Where it holds."""
+        return _channel_ref(self.platform, self.self_id, self.channel_id)
+
+    @property
+    def message_id(self) -> str:
+        """Empty: it is about no message."""
+        return ""
+
+    def to_data(self) -> dict[str, JsonValue]:
+        """Return the log's form."""
+        out: dict[str, JsonValue] = {
+            "timestamp": self.timestamp,
+            "platform": self.platform,
+            "selfId": self.self_id,
+            "channelId": self.channel_id,
+            "kind": self.kind,
+        }
+        if self.until_ms:
+            out["until"] = self.until_ms
+        if self.is_everybody:
+            out["everybody"] = True
+        if self.operator_id:
+            out["operatorId"] = self.operator_id
+        return out
+
+    @classmethod
+    def from_data(cls, data: JsonObject) -> StandingChanged:
+        """Read the log's form; a kind that we do not know reads as `unmuted`, which bars nothing."""
+        kind = read_str(data, "kind")
+        return cls(
+            timestamp=read_int(data, "timestamp"),
+            platform=read_str(data, "platform"),
+            self_id=read_str(data, "selfId"),
+            channel_id=read_str(data, "channelId"),
+            kind=next((one for one in get_args(StandingKind) if one == kind), "unmuted"),
+            until_ms=read_int(data, "until"),
+            is_everybody=data.get("everybody") is True,
+            operator_id=read_str(data, "operatorId"),
+        )
+
+
+ChatEvent: TypeAlias = MessageCreated | MessageDeleted | StandingChanged
 """What a platform delivers."""
+
+
+def fact_type(event: ChatEvent) -> str:
+    """Return the type of the custom message that holds `event` in the log."""
+    match event:
+        case MessageCreated():
+            return MESSAGE_CREATED
+        case MessageDeleted():
+            return MESSAGE_DELETED
+        case StandingChanged():
+            return STANDING_CHANGED
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,15 @@ from ishiki.contracts.events import ChannelRef, MessageCreated
 from ishiki.contracts.resources import FilePayload
 from ishiki.jsonvalue import JsonObject, JsonValue
 
-__all__ = ["ForwardNode", "MediaRef", "Platform", "SendOutcome", "SendState"]
+__all__ = ["ForwardNode", "MediaRef", "Platform", "SendOutcome", "SendState", "SpeechBar", "Standing"]
 
 SendState = Literal["sent", "refused", "unreachable", "unknown"]
 """`sent`: the end said so. `refused`: the end said no (muted, not a member, content). `unreachable`: it never reached a
-socket. `unknown`: it left, and no answer came in time; it counts as said."""
+socket. `unknown`: it left, and nobody knows whether people have read it; it counts as said."""
+
+SpeechBar = Literal["muted", "removed", "not_friend", "offline"]
+"""Why nothing at all can be said in a channel: the account is muted there, is not a member of the group, may not write
+to the person, or is not logged in to the chat. What passes by itself, such as a bound on speed, is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,18 @@ class SendOutcome:
     """Why, in a few words that a model may read; empty for `sent`."""
     dropped: Sequence[str] = field(default_factory=tuple[str, ...])
     """Media that could not be sent, one description each; the rest went out."""
+    bar: SpeechBar | None = None
+    """Of a `refused` one: why nothing else could be said there either; None where something else may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a platform knows of its account's right to speak in a channel. It may be minutes old."""
+
+    muted_until_ms: int = 0
+    """Epoch milliseconds; not later than now where the account is not muted itself."""
+    is_admin: bool = False
+    """Whether it may speak while everybody is muted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +94,10 @@ class Platform(Protocol):
 
     async def recent_history(self, channel: ChannelRef, count: int) -> Sequence[MessageCreated]:
         """Fetch the newest messages of a channel, oldest first; empty where the end does not offer that."""
+        ...
+
+    async def standing(self, channel: ChannelRef) -> Standing | None:
+        """Return what the end knows of the account's right to speak in a channel; None where it does not tell."""
         ...
 
     def connection_count(self, account: str | None = None) -> int:

@@ -19,21 +19,25 @@ from ishiki.content import (
     Quote,
     RecallLine,
     Speaker,
+    StandingLine,
     clean_name,
     render_channel,
     render_message,
     render_recall,
+    render_standing,
 )
 from ishiki.contracts.events import (
     ATTACHMENT,
     MESSAGE_CREATED,
     MESSAGE_DELETED,
+    STANDING_CHANGED,
     TOOLS_CATALOG,
     Attachment,
     AttachmentItem,
     ChannelRef,
     MessageCreated,
     MessageDeleted,
+    StandingChanged,
 )
 from ishiki.core.messages import CustomMessage, UserMessage
 from ishiki.jsonvalue import JsonObject, JsonValue, read_str
@@ -142,6 +146,9 @@ class Transcript:
         if message.type == MESSAGE_DELETED:
             deleted = MessageDeleted.from_data(message.data)
             return RenderedFact(self._deleted(deleted), is_line=True, header=self._header(deleted.channel))
+        if message.type == STANDING_CHANGED:
+            standing = StandingChanged.from_data(message.data)
+            return RenderedFact(self._standing(standing), is_line=True, header=self._header(standing.channel))
         if message.type == ATTACHMENT:
             return RenderedFact(_attachment_text(Attachment.from_data(message.data)), is_line=False)
         if message.type == TOOLS_CATALOG and (text := read_str(message.data, "text")):
@@ -173,6 +180,13 @@ class Transcript:
             for user_id in (deleted.user_id, deleted.operator_id)
         )
         return render_recall(RecallLine(deleted.timestamp, deleted.message_id, author, operator), self._zone)
+
+    def _standing(self, standing: StandingChanged) -> str:
+        operator = standing.operator_id and self._speaker(standing.platform, standing.self_id, standing.operator_id)
+        line = StandingLine(
+            standing.timestamp, standing.kind, standing.until_ms, standing.is_everybody, operator or None
+        )
+        return render_standing(line, self._zone)
 
     def _speaker(self, platform: str, self_id: str, user_id: str, name: str = "") -> Speaker:
         known = name or self._names.get(f"{platform}:{user_id}", "")

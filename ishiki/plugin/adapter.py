@@ -24,7 +24,7 @@ from typing_extensions import override
 from ishiki.core.clock import SystemClock
 from ishiki.jsonvalue import JsonObject, JsonValue
 from ishiki.plugin.accounts import Accounts
-from ishiki.plugin.connection import Connection, NotHandedOverError
+from ishiki.plugin.connection import Connection, LateCalls, NotHandedOverError
 from ishiki.plugin.event_passage import EventPassage
 from ishiki.plugin.intake import Intake
 from ishiki.plugin.sent_registry import SentRegistry
@@ -76,6 +76,7 @@ class Adapter(OneBotAdapter):
     def __init__(self, driver: Driver, **kwargs: object) -> None:
         """Set the routes and connections up, as the stock adapter does."""
         self._connections: dict[str, Connection] = {}
+        self._late = LateCalls()
         super().__init__(driver, **kwargs)
 
     @classmethod
@@ -105,7 +106,7 @@ class Adapter(OneBotAdapter):
             await websocket.close(1008, refusal)
             return
         await websocket.accept()
-        connection = Connection(websocket, self_id)
+        connection = Connection(websocket, self_id, self._late)
         self._adopt(connection)
         await self._serve(connection)
 
@@ -138,7 +139,7 @@ class Adapter(OneBotAdapter):
                 async with self.websocket(request) as websocket:
                     logger.info("connected to %s", shown)
                     wait_s = self.reconnect_s
-                    await self._serve(Connection(websocket))
+                    await self._serve(Connection(websocket, late=self._late))
                     logger.warning("the connection to %s has ended; trying again in %.0f s", shown, wait_s)
             except Exception as error:  # noqa: BLE001 (each driver raises its own; this loop is the owner and goes on)
                 logger.warning("no connection to %s (%s); trying again in %.0f s", shown, error, wait_s)
@@ -210,7 +211,7 @@ class Adapter(OneBotAdapter):
             elif "post_type" in frame:
                 self._take(connection, frame)
             elif not connection.answer(frame):
-                logger.debug("account %s answered a call that nobody waits for", connection.self_id or "?")
+                self._take_late(connection, frame)
 
     def _take(self, connection: Connection, frame: JsonObject) -> None:
         self_id = read_id(frame, "self_id") or connection.self_id
@@ -222,6 +223,29 @@ class Adapter(OneBotAdapter):
         event = self.json_to_event(frame)
         if event is not None and (bot := self._bots().get(connection.self_id)) is not None:
             self._pass_on(bot, event)
+
+    def _take_late(self, connection: Connection, answer: JsonObject) -> None:
+        """Take an answer that nobody waits for any more: of a send that worked, it reports the message."""
+        params = self._late.take(answer)
+        data = answer.get("data")
+        message_id = read_id(data, "message_id") if isinstance(data, Mapping) else ""
+        if params is None or not _is_success(answer) or not message_id:
+            logger.debug("account %s answered a call that nobody waits for", connection.self_id or "?")
+            return
+        group_id, user_id = read_id(params, "group_id"), read_id(params, "user_id")
+        is_group = bool(group_id) and (not user_id or params.get("message_type") == "group")
+        self.intake.offer(
+            {
+                "post_type": "message_sent",
+                "message_type": "group" if is_group else "private",
+                "self_id": connection.self_id,
+                "user_id": connection.self_id,
+                "group_id": group_id if is_group else None,
+                "target_id": group_id if is_group else user_id,
+                "message_id": message_id,
+                "message": params.get("message"),
+            }
+        )
 
     def _pass_on(self, bot: Bot, event: Event) -> None:
         async def handle() -> None:
@@ -317,11 +341,15 @@ def _decoded(data: str | bytes) -> JsonValue:
 
 def _result(answer: JsonObject) -> JsonValue:
     """Return an answer's data; a failure is told by `status` or, at some ends, by `retcode` alone."""
-    if answer.get("status") == "failed" or answer.get("retcode", 0) not in _GOOD_RETCODES:
+    if not _is_success(answer):
         failure = ActionFailed()
         failure.info = dict(answer)
         raise failure
     return answer.get("data")
+
+
+def _is_success(answer: JsonObject) -> bool:
+    return answer.get("status") != "failed" and answer.get("retcode", 0) in _GOOD_RETCODES
 
 
 async def _close(websocket: WebSocket) -> None:

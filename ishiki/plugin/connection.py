@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, cast
 
 import anyio
 from nonebot.adapters.onebot.v11.exception import NetworkError
 from nonebot.drivers import WebSocket
 from nonebot.utils import DataclassEncoder
 
-from ishiki.jsonvalue import JsonObject, JsonValue
+from ishiki.jsonvalue import JsonObject, JsonValue, read_object
 
-__all__ = ["Connection", "NoAnswerError", "NotHandedOverError"]
+__all__ = ["Connection", "LateCalls", "NoAnswerError", "NotHandedOverError"]
 
 _echoes: Final = itertools.count(1)
 """Over all connections, so that an answer can never be taken for that of another connection's call."""
@@ -29,6 +30,30 @@ class NotHandedOverError(NetworkError):
 
 class NoAnswerError(NetworkError):
     """The call was handed to a socket and no answer came: whether it had an effect cannot be known."""
+
+
+_MAX_LATE: Final = 256
+"""Calls whose answer may still come; the oldest leave."""
+
+
+class LateCalls:
+    """Sends that ended without an answer, over all connections: it may still come, also over the next connection."""
+
+    def __init__(self) -> None:
+        """Remember none."""
+        self._frames: OrderedDict[str, str] = OrderedDict()
+
+    def add(self, echo: str, action: str, frame: str) -> None:
+        """Remember a call that nobody waits for any more, if it was a send."""
+        if action.startswith("send_"):
+            self._frames[echo] = frame
+            if len(self._frames) > _MAX_LATE:
+                self._frames.popitem(last=False)
+
+    def take(self, answer: JsonObject) -> JsonObject | None:
+        """Return the parameters of the send that `answer` belongs to, once; None where it belongs to none."""
+        frame = self._frames.pop(_echo(answer.get("echo")), None)
+        return None if frame is None else read_object(cast("JsonObject", json.loads(frame)), "params")
 
 
 @dataclass(slots=True)
@@ -46,13 +71,14 @@ class Connection:
         scope: cancelled when a newer connection takes over.
     """
 
-    def __init__(self, websocket: WebSocket, self_id: str = "") -> None:
-        """Wrap an accepted socket."""
+    def __init__(self, websocket: WebSocket, self_id: str = "", late: LateCalls | None = None) -> None:
+        """Wrap an accepted socket; `late` takes the sends that end without an answer."""
         self.websocket = websocket
         self.self_id = self_id
         self.scope = anyio.CancelScope()
         self.is_lost = False
         self._calls: dict[str, _Call] = {}
+        self._late = late or LateCalls()
 
     async def call(self, action: str, params: dict[str, object], timeout_s: float | None) -> JsonObject:
         """Call an API action and return its answer, the whole frame.
@@ -77,6 +103,8 @@ class Connection:
                 await call.done.wait()
         finally:
             del self._calls[echo]
+            if call.answer is None:
+                self._late.add(echo, action, frame)
         if call.answer is None:
             raise NoAnswerError(f"{action}: {'the connection was lost' if call.done.is_set() else 'no answer in time'}")
         return call.answer

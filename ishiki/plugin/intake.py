@@ -13,12 +13,19 @@ from sys import intern
 from typing import Final, TypeAlias
 
 from ishiki.content import clean_name
-from ishiki.contracts.events import ChannelRef, ChatEvent, MessageCreated, MessageDeleted, User
+from ishiki.contracts.events import (
+    ChannelRef,
+    ChatEvent,
+    MessageCreated,
+    MessageDeleted,
+    User,
+)
 from ishiki.core.clock import Clock
 from ishiki.jsonvalue import JsonObject, JsonValue, read_object
 from ishiki.plugin.accounts import PLATFORM, Accounts, sid_of
 from ishiki.plugin.segments import read_message
 from ishiki.plugin.sent_registry import SentRegistry
+from ishiki.plugin.standing import read_standing
 from ishiki.plugin.wire import read_id, read_text, read_time_ms
 
 __all__ = ["Ignored", "Intake", "IntakeCounts", "Normalised", "Sink", "normalise", "read_fetched"]
@@ -64,6 +71,8 @@ def normalise(raw: JsonValue, *, now_ms: int, account: str = "") -> Normalised:
             return _created(raw, self_id, _sender_id(raw), now_ms, is_self=True)
         case "notice" if raw.get("notice_type") in _RECALLS:
             return _deleted(raw, self_id, now_ms)
+        case "notice":
+            return read_standing(raw, self_id, now_ms) or Ignored("a notice that tells nothing of the account")
         case _:
             return Ignored("no message and no recall")
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, cast
 
 import anyio
 from nonebot.adapters.onebot.v11.exception import ActionFailed, ApiNotAvailable, OneBotV11AdapterException
 
 from ishiki.contracts.events import ChannelRef, MessageCreated
-from ishiki.contracts.platform import ForwardNode, MediaRef, SendOutcome
+from ishiki.contracts.platform import ForwardNode, MediaRef, SendOutcome, Standing
 from ishiki.contracts.resources import FilePayload
 from ishiki.core.clock import Clock
 from ishiki.errors import ToolError
@@ -28,31 +28,22 @@ from ishiki.plugin.delivery import OutgoingMessage, to_segments
 from ishiki.plugin.intake import read_fetched
 from ishiki.plugin.publishing import Publisher
 from ishiki.plugin.segments import read_forward, read_message
+from ishiki.plugin.send_answers import read_failure, words_of_failure
 from ishiki.plugin.sent_registry import PendingSend, SentRegistry
-from ishiki.plugin.wire import read_id, read_text
+from ishiki.plugin.wire import read_id, read_text, read_time_ms
 
-__all__ = ["OneBotPlatform", "PlatformLimits", "describe_failure"]
+__all__ = ["OneBotPlatform", "PlatformLimits"]
 
 logger = logging.getLogger(__name__)
 
-_MAX_DETAIL_CHARS: Final = 120
-_SPACE = re.compile(r"\s+")
+_NO_MESSAGE_ID: Final = "-1"
+"""What go-cqhttp's library gives for a message without a receipt, and its relatives pass on as a success."""
+
+_ADMINS: Final = frozenset({"owner", "admin"})
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 _TAKEN_PARAMETERS: Final = frozenset({"self", "bot", "api", "_timeout"})
 """Names that NoneBot's own call uses."""
-
-_KNOWN_REFUSALS: Final = (
-    (re.compile(r"mute|banned|禁言|\bresult\W{1,4}120\b", re.IGNORECASE), "the account is muted there"),
-    (
-        re.compile(
-            r"not in (?:the |this )?group|no such group|not a member|不在群|已退群|\bresult\W{1,4}110\b", re.IGNORECASE
-        ),
-        "the account is not a member of that group",
-    ),
-    (re.compile(r"no friend|not a? ?friend|不是好友|非好友", re.IGNORECASE), "they are no friend of the account"),
-)
-"""What ends say, and what the model reads. The numbers are QQ's own results for a group message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,22 +126,23 @@ class OneBotPlatform:
         outcome = SendOutcome("unknown", detail="no answer in time")
         try:
             with anyio.move_on_after(limit, shield=True):
-                data = await link.call_api(action, _timeout=limit, **params)
-                message_id = read_id(cast("JsonObject", data), "message_id") if isinstance(data, Mapping) else ""
-                outcome = SendOutcome("sent", message_id)
+                outcome = _read_success(cast("JsonValue", await link.call_api(action, _timeout=limit, **params)))
         except ActionFailed as failure:
-            outcome = SendOutcome("refused", detail=describe_failure(failure))
+            outcome = read_failure(_frame_of(failure))
         except (NotHandedOverError, ApiNotAvailable):
             outcome = SendOutcome("unreachable", detail="the account is not connected")
         except OneBotV11AdapterException:
             outcome = SendOutcome("unknown", detail="the connection was lost before the answer")
         finally:
-            _end(pending, outcome)
+            reported_id = _end(pending, outcome)
+        if reported_id:
+            # Whatever the answer says: the account's own client shows the message.
+            outcome = SendOutcome("sent", reported_id)
         if outcome.state != "sent":
             logger.warning("a message to %s: %s (%s)", pending.channel, outcome.state, outcome.detail)
         elif not outcome.message_id:
             logger.warning("a message to %s was sent, and the end gave no id for it", pending.channel)
-        return SendOutcome(outcome.state, outcome.message_id, outcome.detail, message.dropped)
+        return replace(outcome, dropped=message.dropped)
 
     async def message(self, message_id: str, *, account: str | None = None) -> MessageCreated | None:
         """Fetch a message; None where the end does not have it, does not answer in time, or did not twice of late."""
@@ -190,6 +182,22 @@ class OneBotPlatform:
         )
         return [message for message in found if message is not None]
 
+    async def standing(self, channel: ChannelRef) -> Standing | None:
+        """Return what the end knows of the account's right to speak in a channel; None where it does not tell.
+
+        `shut_up_timestamp` is not part of OneBot v11: go-cqhttp, NapCat, LLBot and Lagrange have it.
+        """
+        kind, _, number = channel.channel_id.partition(":")
+        self_id = self_id_of(channel.sid)
+        if kind != "group":
+            return None
+        params: dict[str, JsonValue] = {"group_id": _number(number), "user_id": _number(self_id), "no_cache": True}
+        data = await self._fetch("get_group_member_info", params, channel.sid)
+        if not isinstance(data, Mapping) or "shut_up_timestamp" not in data:
+            return None
+        until_ms = read_time_ms(data, "shut_up_timestamp") or 0
+        return Standing(until_ms, is_admin=read_text(data, "role") in _ADMINS)
+
     async def media(self, ref: MediaRef, *, account: str | None = None) -> str | None:
         """Return an http(s) address of the media: a fresh one where the end gives one, else the one it came with."""
         data = await self._fetch(*_media_action(ref), account) if ref.file else None
@@ -208,7 +216,8 @@ class OneBotPlatform:
         if link is None:
             raise ToolError(f"{action}: the account is not connected")
         target = self._target(params, account) if action.startswith("send_") else None
-        pending = self._sent.begin(target, read_message(params.get("message")).markup) if target is not None else None
+        content = read_message(params.get("message")).markup
+        pending = self._sent.begin(target, content, is_delivery=False) if target is not None else None
         outcome = SendOutcome("unknown")
         try:
             with anyio.fail_after(self._limits.send_s):
@@ -217,8 +226,8 @@ class OneBotPlatform:
             outcome = SendOutcome("sent", read_id(value, "message_id") if isinstance(value, Mapping) else "")
             return value
         except ActionFailed as failure:
-            outcome = SendOutcome("refused")
-            raise ToolError(f"{action}: the end refused: {describe_failure(failure)}") from failure
+            outcome = read_failure(_frame_of(failure))
+            raise ToolError(f"{action}: the end refused: {words_of_failure(_frame_of(failure))}") from failure
         except (NotHandedOverError, ApiNotAvailable) as error:
             outcome = SendOutcome("unreachable")
             raise ToolError(f"{action}: the account is not connected") from error
@@ -252,7 +261,7 @@ class OneBotPlatform:
                 is_answered = True
         except ActionFailed as failure:
             is_answered = True
-            logger.debug("%s: the end refused: %s", action, describe_failure(failure))
+            logger.debug("%s: the end refused: %s", action, words_of_failure(_frame_of(failure)))
         except OneBotV11AdapterException as error:
             logger.debug("%s: %s", action, error)
         finally:
@@ -275,14 +284,30 @@ class OneBotPlatform:
         return ChannelRef(account or self._account, channel_id) if channel_id else None
 
 
-def _end(pending: PendingSend, outcome: SendOutcome) -> None:
+def _end(pending: PendingSend, outcome: SendOutcome) -> str:
+    """End a send and return the id of a report that came before its answer; "" where none did."""
     match outcome.state:
         case "sent":
-            pending.answered(outcome.message_id)
+            return pending.answered(outcome.message_id)
         case "unknown":
-            pending.unanswered()
-        case "refused" | "unreachable":
-            pending.refused()
+            return pending.unanswered()
+        case "refused":
+            return pending.refused()
+        case "unreachable":
+            pending.never_sent()
+            return ""
+
+
+def _read_success(data: JsonValue) -> SendOutcome:
+    """Read the data of an answer that is no failure.
+
+    An answer without an id (null, 0, an action that was put off) is taken at its word; the account's own report names
+    the message, if one comes.
+    """
+    message_id = read_id(data, "message_id") if isinstance(data, Mapping) else ""
+    if message_id == _NO_MESSAGE_ID:
+        return SendOutcome("unknown", detail="it was answered without a receipt")
+    return SendOutcome("sent", message_id)
 
 
 def _send_action(target: ChannelRef, through_group: str) -> tuple[str, dict[str, object]]:
@@ -310,13 +335,5 @@ def _number(value: str) -> int | str:
     return int(value) if _NUMBER.fullmatch(value) else value
 
 
-def describe_failure(failure: ActionFailed) -> str:
-    """Return why an end refused, in a few words that a model may read: one line, at most 120 characters."""
-    info = cast("JsonObject", vars(failure)["info"])  # untyped at its source
-    said = " ".join(text for key in ("wording", "message", "msg") if (text := read_text(info, key)))
-    for pattern, words in _KNOWN_REFUSALS:
-        if pattern.search(said):
-            return words
-    first = read_text(info, "wording", "message", "msg") or f"retcode {read_text(info, 'retcode') or 'unknown'}"
-    line = _SPACE.sub(" ", first).strip()
-    return line if len(line) <= _MAX_DETAIL_CHARS else f"{line[:_MAX_DETAIL_CHARS]}…"
+def _frame_of(failure: ActionFailed) -> JsonObject:
+    return cast("JsonObject", vars(failure)["info"])  # untyped at its source

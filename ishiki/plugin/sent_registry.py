@@ -1,13 +1,15 @@
 """Which messages this process sent: so that the end's report of them (`message_sent`) is no new fact.
 
 The report may come before the answer to the call, when its id is not known yet. So while a send into a channel is
-unanswered, a report from there is held until it can be told. Sync state only; single event loop.
+unanswered, a report from there is held until it can be told. A held report also proves what its answer denies: the
+message is there. What comes later of a delivery without a known id is handed on, for the log's to settle.
+Sync state only; single event loop.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -31,18 +33,24 @@ class PendingSend:
     _registry: SentRegistry
     channel: ChannelRef
     words: str
+    is_delivery: bool
+    """Whether the log knows of it and recognises a later report."""
 
-    def answered(self, message_id: str) -> None:
-        """The end took it; without an id its report is recognised by its words."""
-        self._registry.end(self, ids=(message_id,) if message_id else (), is_said=not message_id)
+    def answered(self, message_id: str) -> str:
+        """The end took it; without an id, return that of its report where there is one already, else ""."""
+        return self._registry.end(self, ids=(message_id,) if message_id else (), is_said=not message_id)
 
-    def refused(self) -> None:
-        """Nothing was said."""
-        self._registry.end(self, ids=(), is_said=False)
+    def refused(self) -> str:
+        """The end said no; return the id of its report where there is one all the same, else ""."""
+        return self._registry.end(self, ids=(), is_said=False)
 
-    def unanswered(self) -> None:
-        """It may have been said: its report is recognised by its words."""
-        self._registry.end(self, ids=(), is_said=True)
+    def unanswered(self) -> str:
+        """It may have been said; return the id of its report where there is one already, else ""."""
+        return self._registry.end(self, ids=(), is_said=True)
+
+    def never_sent(self) -> None:
+        """It never reached a socket: no report is its own."""
+        self._registry.end(self, ids=(), is_said=False, is_reported=False)
 
 
 @dataclass(slots=True)
@@ -63,9 +71,15 @@ class SentRegistry:
         self._channels: dict[ChannelRef, _Channel] = {}
         self._said: deque[tuple[float, ChannelRef, str]] = deque()
 
-    def begin(self, channel: ChannelRef, content: str) -> PendingSend:
-        """Take note, before the call, that `content` (markup) goes out to `channel`."""
-        pending = PendingSend(self, channel, _words(content))
+    def begin(self, channel: ChannelRef, content: str, *, is_delivery: bool = True) -> PendingSend:
+        """Take note, before the call, that `content` (markup) goes out to `channel`.
+
+        Args:
+            channel: where.
+            content: what.
+            is_delivery: whether the log has a delivery of it; else its late report is recognised and dropped here.
+        """
+        pending = PendingSend(self, channel, _words(content), is_delivery)
         self._channels.setdefault(channel, _Channel()).pending.append(pending)
         return pending
 
@@ -94,19 +108,31 @@ class SentRegistry:
         channel.held.append((event, otherwise))
         return True
 
-    def end(self, pending: PendingSend, *, ids: Iterable[str], is_said: bool) -> None:
-        """End a send and decide what was held for it; see `PendingSend`."""
+    def end(self, pending: PendingSend, *, ids: Collection[str], is_said: bool, is_reported: bool = True) -> str:
+        """End a send, decide what was held for it, and return the id of its own report; see `PendingSend`."""
         channel = self._channels[pending.channel]
         channel.pending.remove(pending)
         self.remember(pending.channel, ids)
-        if is_said:
+        reported_id = self._claim(channel, pending) if is_reported and not ids else ""
+        if is_said and not reported_id and not pending.is_delivery:
             self._said.append((self._clock.monotonic() + _UNANSWERED_S, pending.channel, pending.words))
         channel.held = [(event, otherwise) for event, otherwise in channel.held if not self._is_known(event)]
-        if channel.pending:
-            return
-        del self._channels[pending.channel]
-        for event, otherwise in channel.held:
-            otherwise(event)
+        if not channel.pending:
+            del self._channels[pending.channel]
+            for event, otherwise in channel.held:
+                otherwise(event)
+        return reported_id
+
+    def _claim(self, channel: _Channel, pending: PendingSend) -> str:
+        """Take the first held report that has the words of `pending`, and no id that is known, out of what is held."""
+        for held in channel.held:
+            event, _ = held
+            is_new = bool(event.message_id) and (event.channel, event.message_id) not in self._ids
+            if is_new and _words(event.content) == pending.words:
+                channel.held.remove(held)
+                self.remember(event.channel, (event.message_id,))
+                return event.message_id
+        return ""
 
     def _is_known(self, event: MessageCreated) -> bool:
         if (event.channel, event.message_id) in self._ids:

@@ -20,13 +20,12 @@ from anyio.abc import TaskGroup, TaskStatus
 from ishiki.contracts.engines import EngineFamily
 from ishiki.contracts.events import (
     ATTACHMENT,
-    MESSAGE_CREATED,
-    MESSAGE_DELETED,
     Attachment,
     AttachmentItem,
     ChannelRef,
     ChatEvent,
     MessageCreated,
+    fact_type,
 )
 from ishiki.contracts.extension import ExtensionInstance
 from ishiki.contracts.host import Domain
@@ -61,6 +60,7 @@ from ishiki.runtime.prompt import CONTINUE
 from ishiki.runtime.reach import hold_while_unreachable
 from ishiki.runtime.restoring import settle_crash, since_checkpoint
 from ishiki.runtime.schedule import RuntimeScheduler
+from ishiki.runtime.silence import Silence, SilenceParts
 from ishiki.runtime.usage.meter import RuntimeMeter
 from ishiki.runtime.waits import Waits
 from ishiki.runtime.zone import find_zone
@@ -93,6 +93,7 @@ class _Open:
     transcript: Transcript
     backfill: Backfill
     guards: ChannelGuards
+    silence: Silence
     waits: Waits
 
 
@@ -230,8 +231,20 @@ class ChannelRuntime:
         await self.take(event)
 
     def is_known(self, event: ChatEvent) -> bool:
-        """Whether the same fact was heard before."""
-        return self._facts.is_known(event)
+        """Whether the same fact was heard before, or is the report of a message of its own.
+
+        One whose arrival nobody had confirmed is confirmed by that: its delivery becomes `sent`, with its id.
+        """
+        if self._facts.is_known(event):
+            return True
+        delivery = self._facts.settle(event)
+        if delivery is None:
+            return False
+        opened = self._opened()
+        logger.info("%s: message %s has arrived after all", self.id, delivery.message_id)
+        entry = delivery.to_entry(timestamp=self._kit.clock.now_ms(), turn_id=delivery.turn_id)
+        opened.tasks.spawn("noting that a message has arrived", partial(opened.agent.record, entry))
+        return True
 
     def find_quoted(self, event: MessageCreated) -> MessageCreated | None:
         """Return `event` with the quoted message as the log has it, or None where the log has not."""
@@ -281,13 +294,12 @@ class ChannelRuntime:
         """
         opened = self._opened()
         self.used_at = self._kit.clock.monotonic()
-        kind = MESSAGE_CREATED if isinstance(event, MessageCreated) else MESSAGE_DELETED
-        messages = [CustomMessage(kind, event.to_data(), timestamp=event.timestamp)]
+        messages = [CustomMessage(fact_type(event), event.to_data(), timestamp=event.timestamp)]
         if attachment is not None:
             messages.append(CustomMessage(ATTACHMENT, attachment.to_data(), timestamp=event.timestamp))
         self._facts.note(event)
         self._accounts.add(event.channel.sid)
-        wakes_nobody = is_late or opened.guards.wakes_nobody(event)
+        wakes_nobody = is_late or opened.guards.wakes_nobody(event) or opened.silence.wakes_nobody(event)
 
         def is_stale() -> bool:
             return wakes_nobody or self._kit.clock.now_ms() - event.timestamp > self._stale_after_ms
@@ -387,14 +399,16 @@ class ChannelRuntime:
             )
             waits = Waits(kit.clock, partial(self._parts.agenda.put, self.active.id, address))
             host = self._create_host(zone, TaskOwner(group, self.id), meter)
+            silence = Silence(SilenceParts(address, host.platform, kit.clock, zone, guards, self.is_known))
             checkpoint: JsonObject = {} if store.last_checkpoint is None else store.last_checkpoint.json_data
             recent = since_checkpoint(store)
             self._facts.restore(checkpoint, recent)
             guards.restore(read_object(checkpoint, "guards"), recent)
+            silence.restore(read_object(checkpoint, "silence"), recent)
             waits.restore(checkpoint, recent)
             host.transcript.restore_names(read_object(checkpoint, "names"))
             await self._create_extensions(host)
-            agent = await self._create_agent(store, host, meter, guards, wait_tool(waits, zone))
+            agent = await self._create_agent(store, host, meter, guards, silence, wait_tool(waits, zone))
             state = read_object(checkpoint, "state")
             if state and agent.state.get() == {"version": 1}:
                 agent.state.restore(state)
@@ -403,11 +417,12 @@ class ChannelRuntime:
                 await self._stop_extensions()
                 await store.aclose()
             raise
-        backfill = Backfill(host.platform, self._facts, limit_s=config.limits.fetch_s)
-        self._open = _Open(store, agent, host, host.tasks, host.transcript, backfill, guards, waits)
+        backfill = Backfill(host.platform, self.is_known, limit_s=config.limits.fetch_s)
+        self._open = _Open(store, agent, host, host.tasks, host.transcript, backfill, guards, silence, waits)
         meter.attach(agent)
         hold_while_unreachable(agent, host.platform, host.tasks, lambda: self._accounts)
         guards.attach(agent, host.tasks)
+        silence.attach(agent, host.tasks)
         await group.start(agent.serve)
         await self._attach_extensions()
         await waits.attach(agent, host.tasks, None if self._inherited is None else self._inherited[0])
@@ -449,7 +464,13 @@ class ChannelRuntime:
                 self._contributors.append(_Contributor(extension.name, instance))
 
     async def _create_agent(
-        self, store: EventLog, host: RuntimeHost, meter: RuntimeMeter, guards: ChannelGuards, wait: Tool
+        self,
+        store: EventLog,
+        host: RuntimeHost,
+        meter: RuntimeMeter,
+        guards: ChannelGuards,
+        silence: Silence,
+        wait: Tool,
     ) -> Agent:
         active, limits = self.active, self.active.profile.config.limits
         context = await self._create_engine("context", active.context.create, host)
@@ -457,7 +478,16 @@ class ChannelRuntime:
         toolcall = await self._create_engine("toolcall", active.toolcall.create, host)
         extensions = [(one.name, one.instance) for one in self._contributors]
         parts = MindParts(
-            active.profile, host, context, wakeup, self._facts, guards, extensions, {WAIT: wait}, self._may_speak_in
+            active.profile,
+            host,
+            context,
+            wakeup,
+            self._facts,
+            guards,
+            silence,
+            extensions,
+            {WAIT: wait},
+            self._may_speak_in,
         )
         return Agent(
             self.id,
@@ -508,6 +538,7 @@ class ChannelRuntime:
             "compaction": _compaction(opened.store),
             "waits": opened.waits.checkpoint(),
             "guards": opened.guards.checkpoint(),
+            "silence": opened.silence.checkpoint(),
             "names": opened.transcript.names(),
             **self._facts.checkpoint(),
         }

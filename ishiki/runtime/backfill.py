@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import anyio
 
 from ishiki.contracts.events import ChannelRef, ChatEvent, MessageCreated
 from ishiki.contracts.platform import Platform
-from ishiki.runtime.facts import FactMemory
 
 __all__ = ["Backfill"]
 
@@ -31,10 +30,10 @@ _MAX_CHANNELS = 2_000
 class Backfill:
     """Remembers for which connection each channel has been filled up."""
 
-    def __init__(self, platform: Platform, facts: FactMemory, *, limit_s: float) -> None:
-        """Ask `platform`, at most `limit_s` seconds; leave out what `facts` knows."""
+    def __init__(self, platform: Platform, is_known: Callable[[MessageCreated], bool], *, limit_s: float) -> None:
+        """Ask `platform`, at most `limit_s` seconds; leave out what `is_known` says of."""
         self._platform = platform
-        self._facts = facts
+        self._is_known = is_known
         self._limit_s = limit_s
         self._filled_for: OrderedDict[ChannelRef, int] = OrderedDict()
 
@@ -59,7 +58,7 @@ class Backfill:
         return missed
 
     def _is_new(self, message: MessageCreated) -> bool:
-        return bool(message.message_id) and not self._facts.is_known(message) and not self._facts.was_said(message)
+        return bool(message.message_id) and not self._is_known(message)
 
 
 def _before(history: Sequence[MessageCreated], event: ChatEvent) -> Sequence[MessageCreated]:

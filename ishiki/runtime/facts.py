@@ -7,22 +7,34 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from ishiki.content import visible_text
-from ishiki.contracts.events import MESSAGE_CREATED, ChannelRef, ChatEvent, MessageCreated, Quote, User
+from ishiki.contracts.events import (
+    MESSAGE_CREATED,
+    ChannelRef,
+    ChatEvent,
+    MessageCreated,
+    Quote,
+    User,
+)
 from ishiki.core.entries import DELIVERY, Entry
 from ishiki.core.messages import CustomMessage
 from ishiki.jsonvalue import JsonObject, JsonValue, read_array, read_int, read_object, read_str
+from ishiki.tools.deliveries import Delivery
 
 __all__ = ["FactMemory"]
 
 K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 _REMEMBERED = 2_000
 """Keys of a runtime that count for duplicates. Source: design, channel queue; in cross mode its channels share them."""
 
 _SAID_STATES = frozenset({"sent", "unknown"})
+
+_Place: TypeAlias = tuple[str, str, int]
+"""Turn, tool call and position of a message that was handed over."""
 
 
 class FactMemory:
@@ -37,26 +49,29 @@ class FactMemory:
         self._heard: OrderedDict[str, None] = OrderedDict()
         self._said: OrderedDict[tuple[str, str], None] = OrderedDict()
         """Account and message id."""
-        self._unconfirmed: OrderedDict[tuple[ChannelRef, str], None] = OrderedDict()
-        """Channel and words."""
-        self._in_flight: OrderedDict[tuple[str | None, str, int], tuple[ChannelRef, str]] = OrderedDict()
-        """Channel and words by turn, call and position: messages that are being handed over."""
+        self._unconfirmed: OrderedDict[tuple[ChannelRef, str], _Place] = OrderedDict()
+        """By channel and words: messages that may have been read, and whose id nobody has told."""
+        self._in_flight: OrderedDict[_Place, tuple[ChannelRef, str]] = OrderedDict()
+        """Channel and words of messages that are being handed over."""
+        self._settled: OrderedDict[_Place, None] = OrderedDict()
+        """Messages whose own report came before the end of their call, or later."""
 
     def restore(self, checkpoint: JsonObject, entries: Sequence[Entry]) -> None:
         """Take over what a checkpoint holds, and then what the entries behind it tell."""
         for key in read_array(checkpoint, "recentIds"):
             if isinstance(key, str) and key:
-                _remember(self._heard, key)
+                _remember(self._heard, key, None)
         for sent in read_array(checkpoint, "sentIds"):
             if isinstance(sent, Mapping) and (message_id := read_str(sent, "id")):
-                _remember(self._said, (read_str(sent, "sid"), message_id))
+                _remember(self._said, (read_str(sent, "sid"), message_id), None)
         for unsure in read_array(checkpoint, "unconfirmed"):
             if isinstance(unsure, Mapping) and (words := read_str(unsure, "words")):
-                _remember(self._unconfirmed, (_channel_of(unsure), words))
+                place = read_str(unsure, "turnId"), read_str(unsure, "toolCallId"), read_int(unsure, "index")
+                _remember(self._unconfirmed, (_channel_of(unsure), words), place)
         for entry in entries:
             self.note_entry(entry)
-        for unsure in self._in_flight.values():  # the process ended in the middle: no outcome will come
-            _remember(self._unconfirmed, unsure)
+        for place, unsure in self._in_flight.items():  # the process ended in the middle: no outcome will come
+            _remember(self._unconfirmed, unsure, place)
         self._in_flight.clear()
 
     def note_entry(self, entry: Entry) -> None:
@@ -69,44 +84,66 @@ class FactMemory:
             return
         # Opening a channel reads a thousand of these: only what makes the key is looked at.
         if key := _key_of_data(message.data):
-            _remember(self._heard, key)
+            _remember(self._heard, key, None)
 
     def _note_delivery(self, entry: Entry) -> None:
         data = entry.json_data
         channel, state = _channel_of(data), read_str(data, "state")
-        place = entry.turn_id, read_str(data, "toolCallId"), read_int(data, "index")
-        words = _words(read_str(data, "content"))
+        place = entry.turn_id or "", read_str(data, "toolCallId"), read_int(data, "index")
+        words, message_id = _words(read_str(data, "content")), read_str(data, "id")
         self._in_flight.pop(place, None)
+        if data.get("late") is True:
+            _remember(self._settled, place, None)
         if state == "sending":
             self._in_flight[place] = channel, words
             if len(self._in_flight) > _REMEMBERED:
                 self._in_flight.popitem(last=False)
-        elif state == "unknown" and words:
-            _remember(self._unconfirmed, (channel, words))
-        if state in _SAID_STATES and (message_id := read_str(data, "id")):
-            _remember(self._said, (channel.sid, message_id))
+        elif state in _SAID_STATES and not message_id and words and place not in self._settled:
+            _remember(self._unconfirmed, (channel, words), place)
+        elif message_id and self._unconfirmed.get((channel, words)) == place:
+            del self._unconfirmed[channel, words]
+        if state in _SAID_STATES and message_id:
+            _remember(self._said, (channel.sid, message_id), None)
 
     def note(self, event: ChatEvent) -> None:
         """Remember a fact."""
         key = _key(event)
         if key:
-            _remember(self._heard, key)
+            _remember(self._heard, key, None)
 
     def is_known(self, event: ChatEvent) -> bool:
         """Whether the same fact was heard before, or is the report of what this mind said itself.
 
         Without a usable id nothing is a duplicate.
         """
-        is_own = isinstance(event, MessageCreated) and event.is_self
-        if is_own and (event.channel.sid, event.message_id) in self._said:
+        own = event if isinstance(event, MessageCreated) and event.is_self else None
+        if own is not None and (own.channel.sid, own.message_id) in self._said:
             return True
         key = _key(event)
         return bool(key) and key in self._heard
 
-    def was_said(self, event: MessageCreated) -> bool:
-        """Whether `event` is a message of this mind's own whose arrival was never confirmed, and so has no known id."""
+    def settle(self, event: ChatEvent) -> Delivery | None:
+        """Return the delivery that `event` reports, now with its id, or None where it reports none.
+
+        Only a message of this mind's own whose id nobody has told yet is one; the next report of it is a duplicate.
+        """
+        if not isinstance(event, MessageCreated) or not event.is_self or not event.message_id:
+            return None
         said = event.channel, _words(event.content)
-        return event.is_self and bool(said[1]) and (said in self._unconfirmed or said in self._in_flight.values())
+        if not said[1]:
+            return None
+        place = self._unconfirmed.pop(said, None)
+        if place is None:
+            place = next((flying for flying, words in self._in_flight.items() if words == said), None)
+            if place is None:
+                return None
+            del self._in_flight[place]
+        _remember(self._settled, place, None)
+        _remember(self._said, (event.channel.sid, event.message_id), None)
+        turn_id, call_id, index = place
+        return Delivery(
+            call_id, index, event.channel, event.content, "sent", event.message_id, turn_id=turn_id, is_late=True
+        )
 
     def find_quote(self, quote: Quote, event: MessageCreated, window: Sequence[Entry]) -> Quote | None:
         """Return the quoted message as the log has it, or None where the log has not.
@@ -139,8 +176,15 @@ class FactMemory:
             "recentIds": list(self._heard),
             "sentIds": [{"id": message_id, "sid": sid} for sid, message_id in self._said],
             "unconfirmed": [
-                {"sid": channel.sid, "channelId": channel.channel_id, "words": words}
-                for channel, words in self._unconfirmed
+                {
+                    "sid": channel.sid,
+                    "channelId": channel.channel_id,
+                    "words": words,
+                    "turnId": turn_id,
+                    "toolCallId": call_id,
+                    "index": index,
+                }
+                for (channel, words), (turn_id, call_id, index) in self._unconfirmed.items()
             ],
         }
 
@@ -171,8 +215,8 @@ def _key_of_data(data: JsonObject) -> str:
     return f"{channel}|{message_id}|{read_str(read_object(data, 'user'), 'id')}|{read_int(data, 'timestamp')}"
 
 
-def _remember(memory: OrderedDict[K, None], key: K) -> None:
-    memory[key] = None
+def _remember(memory: OrderedDict[K, V], key: K, value: V) -> None:
+    memory[key] = value
     memory.move_to_end(key)
     while len(memory) > _REMEMBERED:
         memory.popitem(last=False)

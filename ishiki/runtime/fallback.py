@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from ishiki.contracts.events import MESSAGE_CREATED, MESSAGE_DELETED, ChannelRef, ChatEvent, MessageCreated
+from ishiki.contracts.events import ChannelRef, ChatEvent, fact_type
 from ishiki.core.entries import message_entry
 from ishiki.core.messages import CustomMessage
 from ishiki.errors import ActivationError, StorageError
@@ -59,8 +59,7 @@ class FactKeeper:
         if because is not None:
             self._complain(event.channel, "nobody answers here, facts are kept", because)
         home = runtime_home(self.kit.data_dir, profile_id, address.sid, address.channel_id)
-        kind = MESSAGE_CREATED if isinstance(event, MessageCreated) else MESSAGE_DELETED
-        message = CustomMessage(kind, event.to_data(), timestamp=event.timestamp)
+        message = CustomMessage(fact_type(event), event.to_data(), timestamp=event.timestamp)
         log = await EventLog.open(
             home / LOG_NAME,
             sid=address.sid,

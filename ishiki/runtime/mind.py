@@ -24,6 +24,7 @@ from ishiki.runtime.hooks import call_hook
 from ishiki.runtime.host import RuntimeHost
 from ishiki.runtime.prompt import BASE_PROMPT, CROSS_PROMPT
 from ishiki.runtime.reminder import Reminder
+from ishiki.runtime.silence import Silence
 from ishiki.runtime.toolset import ToolMerge
 from ishiki.tools import kernel_tools
 from ishiki.tools.deliveries import settle_entries
@@ -44,6 +45,7 @@ class MindParts:
     wakeup: WakeupEngineInstance
     facts: FactMemory
     guards: ChannelGuards
+    silence: Silence
     extensions: Sequence[tuple[str, ExtensionInstance]]
     last_tools: ToolSet
     """The kernel's tools that stand behind the extensions'."""
@@ -62,9 +64,9 @@ class Mind(AgentPlugin):
         self._limit_s = parts.profile.config.limits.hook_s
         self._attached: list[tuple[str, Disposer | None]] = []
         self._agent: Agent | None = None
-        self._stop_rule = StopRule()
+        self._stop_rule = StopRule(parts.silence.is_doubtful)
         self._reminder = Reminder(parts.host.clock)
-        self._kernel = kernel_tools(parts.host, parts.profile.config, guard=parts.guards, allows=parts.allows)
+        self._kernel = kernel_tools(parts.host, parts.profile.config, guard=parts.silence, allows=parts.allows)
         self._is_cross = parts.host.domain.mode == "cross"
 
     async def init(self, agent: Agent) -> None:
@@ -96,6 +98,7 @@ class Mind(AgentPlugin):
         """Remember what was said, for quotes of it, and let the guards count."""
         for entry in entries:
             self._parts.guards.note(entry)
+            self._parts.silence.note(entry)
             if entry.type == DELIVERY:
                 self._parts.facts.note_entry(entry)
 

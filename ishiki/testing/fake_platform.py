@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import anyio
 
 from ishiki.contracts.events import ChannelRef, MessageCreated
-from ishiki.contracts.platform import ForwardNode, MediaRef, SendOutcome
+from ishiki.contracts.platform import ForwardNode, MediaRef, SendOutcome, Standing
 from ishiki.contracts.resources import FilePayload
 from ishiki.errors import ToolError
 from ishiki.jsonvalue import JsonObject, JsonValue
@@ -36,6 +36,7 @@ class FakePlatform:
     Attributes:
         attempts: targets and contents in the order in which `send` was called; before any `hold`.
         sent: what `send` has answered, in order.
+        standings: what `standing` knows, by channel; nothing by default.
         calls: actions and parameters given to `call`, in order.
     """
 
@@ -58,6 +59,7 @@ class FakePlatform:
         self.attempts: Journal[tuple[ChannelRef, str]] = Journal("attempts")
         self.sent: Journal[SentMessage] = Journal("messages")
         self.calls: list[tuple[str, JsonObject]] = []
+        self.standings: dict[ChannelRef, Standing] = {}
         self._outcomes = deque(outcomes)
         self._next_id = 901
         self._messages = {message.message_id: message for message in messages}
@@ -118,6 +120,10 @@ class FakePlatform:
         """Return the newest messages that it was given for the channel."""
         known = [message for message in self._messages.values() if message.channel == channel]
         return sorted(known, key=lambda message: message.timestamp)[-count:]
+
+    async def standing(self, channel: ChannelRef) -> Standing | None:
+        """Return what it was told of the account's right to speak there."""
+        return self.standings.get(channel)
 
     def connection_count(self, account: str | None = None) -> int:
         """Return how often the accounts were connected."""

@@ -64,6 +64,8 @@ class Group:
     members: dict[int, Member] = field(default_factory=dict[int, Member])
     muted: set[int] = field(default_factory=set[int])
     """User ids that may not speak; with the account's own id in it, the end refuses to send."""
+    muted_until: dict[int, int] = field(default_factory=dict[int, int])
+    """Unix seconds at which a mute ends, by user id: `shut_up_timestamp`, which is not in the standard."""
     is_whole_muted: bool = False
 
     def info(self) -> Frame:

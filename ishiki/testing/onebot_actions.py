@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import anyio
 
@@ -23,6 +23,7 @@ __all__ = [
     "Action",
     "Answer",
     "AnswerWhen",
+    "AnswerWith",
     "Behaviour",
     "Call",
     "Done",
@@ -30,6 +31,7 @@ __all__ = [
     "Fail",
     "NeverAnswer",
     "Outcome",
+    "SelfReport",
     "perform",
 ]
 
@@ -39,6 +41,10 @@ DID_NOT_WORK = 1200
 
 _HISTORY_COUNT = 20
 """How many messages a history call returns when it names no count, as go-cqhttp and NapCat do."""
+
+
+SelfReport: TypeAlias = Literal["never", "before_answer", "after_answer"]
+"""Whether the end reports what the bot sent as `message_sent`, and on which side of the API's answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +82,24 @@ class NeverAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerWith:
+    """Answer with a frame of the test's own, such as one of `ishiki.testing.send_answers`."""
+
+    frame: Frame
+    """The answer without its echo; a `message_id` of None in its data becomes that of the message."""
+    performs: bool = False
+    """Whether the action takes effect all the same."""
+    report: SelfReport | None = None
+    """Whether a message that it sends is reported; None: as the peer does."""
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerWhen:
     """Take effect at once, and answer when `event` is set."""
 
     event: anyio.Event
+    refusal: Fail | None = None
+    """What is answered instead; then the action has no effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +110,7 @@ class DropSocket:
     """Whether the action takes effect before."""
 
 
-Behaviour: TypeAlias = Answer | Fail | NeverAnswer | AnswerWhen | DropSocket
+Behaviour: TypeAlias = Answer | AnswerWith | Fail | NeverAnswer | AnswerWhen | DropSocket
 """What a test may make of one call."""
 
 
@@ -287,7 +307,9 @@ def _get_group_member_info(account: Account, params: JsonObject) -> Outcome:
     if isinstance(group, Fail):
         return group
     member = group.members.get(user_id or 0)
-    return Fail(DID_NOT_WORK, f"no member {user_id}") if member is None else Done(member.info(group.group_id))
+    if member is None:
+        return Fail(DID_NOT_WORK, f"no member {user_id}")
+    return Done({**member.info(group.group_id), "shut_up_timestamp": group.muted_until.get(member.user_id, 0)})
 
 
 def _get_group_member_list(account: Account, params: JsonObject) -> Outcome:

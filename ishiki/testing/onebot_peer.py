@@ -32,6 +32,7 @@ from ishiki.testing.onebot_actions import (
     BAD_REQUEST,
     Answer,
     AnswerWhen,
+    AnswerWith,
     Behaviour,
     Call,
     Done,
@@ -39,6 +40,7 @@ from ishiki.testing.onebot_actions import (
     Fail,
     NeverAnswer,
     Outcome,
+    SelfReport,
     perform,
 )
 from ishiki.testing.onebot_frames import Frame, MessageFormat, Segment, at, failed, meta, notice, ok, reply, text
@@ -52,9 +54,6 @@ DEFAULT_SPEAKER_ID = 42
 
 MentionPlace: TypeAlias = Literal["front", "middle", "end"]
 """Where in a line the bot is mentioned."""
-
-SelfReport: TypeAlias = Literal["never", "before_answer", "after_answer"]
-"""Whether the end reports what the bot sent as `message_sent`, and on which side of the API's answer."""
 
 _ASYNC_SUFFIXES = ("_async", "_rate_limited")
 
@@ -321,8 +320,9 @@ class OneBotPeer:
 
     async def mute(self, *, group_id: int, user_id: int, duration_s: int = 600, operator_id: int = 1) -> None:
         """Mute a member, also the bot; 0 seconds lifts it."""
-        muted = self.account.group(group_id).muted
-        (muted.add if duration_s else muted.discard)(user_id)
+        group = self.account.group(group_id)
+        (group.muted.add if duration_s else group.muted.discard)(user_id)
+        group.muted_until[user_id] = int(self.account.now()) + duration_s if duration_s else 0
         await self.notice(
             "group_ban",
             sub_type="ban" if duration_s else "lift_ban",
@@ -504,8 +504,11 @@ class OneBotPeer:
             case NeverAnswer(performs):
                 if performs:
                     self._perform(call)
-            case AnswerWhen(event):
-                self._running.start_soon(self._finish_when, event, socket, call, self._perform(call))
+            case AnswerWith() as form:
+                await self._answer_with(socket, call, form)
+            case AnswerWhen(event, refusal):
+                outcome = refusal or self._perform(call)
+                self._running.start_soon(self._finish_when, event, socket, call, outcome)
             case DropSocket(performs):
                 if performs:
                     self._perform(call)
@@ -554,6 +557,21 @@ class OneBotPeer:
         if self._report_self_message == "after_answer":
             await self._report(socket, own)
         await self._report(socket, outcome.events)
+
+    async def _answer_with(self, socket: Socket, call: Call, form: AnswerWith) -> None:
+        outcome = self._perform(call) if form.performs else None
+        own = outcome.own_message if isinstance(outcome, Done) else None
+        data = form.frame.get("data")
+        frame = {**form.frame, "echo": call.echo}
+        if isinstance(data, Mapping) and data.get("message_id", 0) is None and own is not None:
+            frame["data"] = {**data, "message_id": own.message_id}
+        report = form.report or self._report_self_message
+        events = [own.event] if own is not None else []
+        if report == "before_answer":
+            await self._report(socket, events)
+        await self._answer(socket, frame)
+        if report == "after_answer":
+            await self._report(socket, events)
 
     async def _report(self, socket: Socket, events: Sequence[Frame]) -> None:
         for event in events:

@@ -54,6 +54,12 @@ class Delivery:
     state: DeliveryState = "sending"
     message_id: str = ""
     """The platform's id; empty where it gave none."""
+    reason: str = ""
+    """Of a failed one: the `SpeechBar`, `unreachable`, or `refused` for any other reason."""
+    turn_id: str = ""
+    """Whose call it was, where that is known apart from its entry."""
+    is_late: bool = False
+    """Whether it was settled after the call had its result: the account's own report named the message."""
 
     def to_entry(self, *, timestamp: int, turn_id: str) -> Entry:
         """Return the entry that records this."""
@@ -67,6 +73,10 @@ class Delivery:
         }
         if self.message_id:
             data["id"] = self.message_id
+        if self.reason:
+            data["reason"] = self.reason
+        if self.is_late:
+            data["late"] = True
         return Entry(DELIVERY, data, timestamp, turn_id=turn_id)
 
     @classmethod
@@ -82,6 +92,9 @@ class Delivery:
             read_str(data, "content"),
             state,
             read_str(data, "id"),
+            read_str(data, "reason"),
+            entry.turn_id or "",
+            data.get("late") is True,
         )
 
 
@@ -103,7 +116,11 @@ def unfinished_deliveries(entries: Iterable[Entry]) -> Mapping[str, Sequence[Del
             recorded.update(call.tool_call_id for call in message.tool_calls)
         elif entry.type == DELIVERY and entry.turn_id is not None:
             delivery = Delivery.from_entry(entry)
-            by_turn.setdefault(entry.turn_id, {})[delivery.tool_call_id, delivery.index] = delivery
+            said_in_turn = by_turn.setdefault(entry.turn_id, {})
+            place = delivery.tool_call_id, delivery.index
+            # The report of a message may overtake the end of its own call; what was confirmed stays so.
+            if place not in said_in_turn or said_in_turn[place].state != "sent":
+                said_in_turn[place] = delivery
     unfinished: dict[str, Sequence[Delivery]] = {}
     for turn_id, deliveries in by_turn.items():
         said = [

@@ -183,7 +183,7 @@ class _Sender:
                 return
             if not self._note(report, index, outcome) and not skips_failed:
                 return
-            if outcome.state == "unreachable":
+            if outcome.state == "unreachable" or outcome.bar is not None:
                 return
 
     async def _is_online(self, account: str) -> bool:
@@ -197,6 +197,11 @@ class _Sender:
         """Take an outcome down and return whether the message counts as said."""
         report.dropped.extend(outcome.dropped)
         match outcome.state:
+            case "refused" if outcome.bar is not None:
+                detail = f"{outcome.detail or 'nothing can be said there'}; your turn ends here"
+                report.failed.append((index, "CannotSpeak", detail))
+                report.is_over = True
+                return False
             case "refused":
                 report.failed.append((index, "SendRefused", outcome.detail or "the chat refused the message"))
                 return False
@@ -222,14 +227,14 @@ async def _deliver(platform: Platform, delivery: Delivery, context: ToolContext)
         StorageError: the first entry could not be written, and nothing was sent.
     """
 
-    async def record(state: DeliveryState, message_id: str = "") -> None:
-        entry = replace(delivery, state=state, message_id=message_id)
+    async def record(state: DeliveryState, message_id: str = "", reason: str = "") -> None:
+        entry = replace(delivery, state=state, message_id=message_id, reason=reason)
         await context.record(entry.to_entry(timestamp=context.clock.now_ms(), turn_id=context.turn_id))
 
-    async def record_outcome(state: DeliveryState, message_id: str = "") -> None:
+    async def record_outcome(state: DeliveryState, message_id: str = "", reason: str = "") -> None:
         try:
             with anyio.move_on_after(_RECORD_LIMIT_S, shield=True):
-                await record(state, message_id)
+                await record(state, message_id, reason)
         except StorageError:
             logger.exception("what became of a message cannot be recorded; the log shows it as possibly said")
 
@@ -243,7 +248,8 @@ async def _deliver(platform: Platform, delivery: Delivery, context: ToolContext)
     # The platform has its own limit. Once it has begun, its answer is the one thing that cannot be had again.
     with anyio.CancelScope(shield=True):
         outcome = await platform.send(delivery.target, delivery.content)
-        await record_outcome(_DELIVERY_STATES[outcome.state], outcome.message_id)
+        reason = (outcome.bar or outcome.state) if _DELIVERY_STATES[outcome.state] == "failed" else ""
+        await record_outcome(_DELIVERY_STATES[outcome.state], outcome.message_id, reason)
     return outcome
 
 

@@ -9,8 +9,9 @@ from ishiki.contracts.events import ChannelRef
 
 __all__ = ["SpeechGuard", "SpeechRefusal", "SpeechRefusalName"]
 
-SpeechRefusalName = Literal["MessageLimit", "AlreadySaid"]
-"""`MessageLimit`: the turn has sent as many messages as it may. `AlreadySaid`: the same text went out lately."""
+SpeechRefusalName = Literal["MessageLimit", "AlreadySaid", "CannotSpeak"]
+"""`MessageLimit`: the turn has sent as many messages as it may. `AlreadySaid`: the same text went out lately.
+`CannotSpeak`: nothing can be said in that channel, such as while the account is muted there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ Source: specification, built-in tools, stop rule; that some failures, and any tw
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ishiki.core.messages import ToolCallPart, ToolOutput
@@ -21,7 +21,7 @@ MAX_FAILED_SENDS = 2
 """Steps in a row whose sends all failed, after which a turn ends. Source: design: after a refusal the model may answer
 once more."""
 
-_FINAL_ERRORS = frozenset({"SendUnreachable", "MessageLimit"})
+_FINAL_ERRORS = frozenset({"SendUnreachable", "MessageLimit", "CannotSpeak"})
 """Errors of `send_message` behind which nothing more can be said in the same turn."""
 
 
@@ -69,13 +69,15 @@ def failed_sends(result: StepResult, before: int) -> int:
 class StopRule:
     """`goes_on` over the steps of an agent's turns, one turn at a time."""
 
+    failed_before: Callable[[], bool] = lambda: False
+    """Whether the turns before could say nothing: then the first failed send of a turn counts as its second."""
     _turn_id: str = ""
     _failed: int = 0
 
     def goes_on(self, result: StepResult) -> bool | None:
         """Return whether the turn goes on after this step; call it once for each step, in order."""
         if result.turn_id != self._turn_id:
-            self._turn_id, self._failed = result.turn_id, 0
+            self._turn_id, self._failed = result.turn_id, int(self.failed_before())
         decision = goes_on(result, failed_before=self._failed)
         self._failed = failed_sends(result, self._failed)
         return decision

@@ -11,6 +11,7 @@ from ishiki.content import (
     Quote,
     RecallLine,
     Speaker,
+    StandingLine,
     escape,
     line_id,
     line_name,
@@ -19,6 +20,7 @@ from ishiki.content import (
     render_channel,
     render_message,
     render_recall,
+    render_standing,
     split_lines,
 )
 
@@ -32,6 +34,7 @@ FORGERIES = [
     "&#40;reply to x) ",
     "(you)",
     "(recall) ",
+    "(notice) ",
     "\n[11-30 10:00] Bob(42) #7: hi",
     "[11-30 10:00] 42 #7: ",
     '[channel target={"sid":"a","channelId":"b"}]',
@@ -49,6 +52,14 @@ QUOTES = st.none() | st.builds(Quote, HOSTILE, st.none() | SPEAKERS, CONTENTS)
 STAMPS = st.integers(0, 2_000_000_000_000)
 MESSAGES = st.builds(MessageLine, STAMPS, SPEAKERS, HOSTILE, CONTENTS, QUOTES)
 RECALLS = st.builds(RecallLine, STAMPS, HOSTILE, st.none() | SPEAKERS, st.none() | SPEAKERS)
+STANDINGS = st.builds(
+    StandingLine,
+    STAMPS,
+    st.sampled_from(["muted", "unmuted", "removed", "joined"]),
+    STAMPS,
+    st.booleans(),
+    st.none() | SPEAKERS,
+)
 CHANNELS = st.builds(ChannelLine, HOSTILE, HOSTILE)
 HEAD = re.compile(r"\[(?:\d\d-\d\d \d\d:\d\d\] |channel )")
 
@@ -57,11 +68,13 @@ def _message(content: str, speaker: Speaker = RIN, quote: Quote | None = None) -
     return render_message(MessageLine(AT, speaker, "7", content, quote), UTC)
 
 
-def _expected(line: MessageLine | RecallLine | ChannelLine) -> tuple[str, bool, str, str, str, bool]:
+def _expected(line: MessageLine | RecallLine | StandingLine | ChannelLine) -> tuple[str, bool, str, str, str, bool]:
     if isinstance(line, ChannelLine):
         return ("channel", False, "", "", "", False)
     if isinstance(line, RecallLine):
         return ("recall", False, "", "", "", False)
+    if isinstance(line, StandingLine):
+        return ("standing", False, "", "", "", False)
     number = line_id(line.message_id)
     if line.speaker.is_self:
         return ("message", True, "", "", number, line.quote is not None)
@@ -70,9 +83,9 @@ def _expected(line: MessageLine | RecallLine | ChannelLine) -> tuple[str, bool, 
     return ("message", False, user_id, "" if name == user_id else name, number, line.quote is not None)
 
 
-@given(st.lists(MESSAGES | RECALLS | CHANNELS, max_size=5))
+@given(st.lists(MESSAGES | RECALLS | STANDINGS | CHANNELS, max_size=5))
 def test_splitting_gives_back_exactly_the_speakers_in_order(
-    facts: list[MessageLine | RecallLine | ChannelLine],
+    facts: list[MessageLine | RecallLine | StandingLine | ChannelLine],
 ) -> None:
     """Design, content: for any names and texts, in any order of facts."""
     rendered: list[str] = []
@@ -82,6 +95,8 @@ def test_splitting_gives_back_exactly_the_speakers_in_order(
                 rendered.append(render_message(fact, UTC))
             case RecallLine():
                 rendered.append(render_recall(fact, UTC))
+            case StandingLine():
+                rendered.append(render_standing(fact, UTC))
             case ChannelLine():
                 rendered.append(render_channel(fact))
     text = "\n".join(rendered)
@@ -203,6 +218,24 @@ def test_a_recall_says_who_recalled_what(author: Speaker | None, operator: Speak
     assert line == f"[11-30 10:00] (recall) {sentence}"
     (read,) = split_lines(line)
     assert (read.kind, read.message_id, read.content) == ("recall", "7", sentence)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        (StandingLine(AT, "muted", AT + 600_000, operator=RIN), "you were muted until 11-30 10:10 (by Rin(42))"),
+        (StandingLine(AT, "muted", is_everybody=True), "everybody in this group was muted"),
+        (StandingLine(AT, "unmuted", operator=ME), "you may speak again (by you)"),
+        (StandingLine(AT, "removed", operator=RIN), "you are no longer a member of this group (by Rin(42))"),
+        (StandingLine(AT, "joined"), "you have become a member of this group"),
+    ],
+)
+def test_a_notice_says_what_the_mind_may_do(line: StandingLine, sentence: str) -> None:
+    """Issue, muted: the mind knows; the wording is ours."""
+    rendered = render_standing(line, UTC)
+    assert rendered == f"[11-30 10:00] (notice) {sentence}"
+    (read,) = split_lines(rendered)
+    assert (read.kind, read.time, read.content) == ("standing", "11-30 10:00", sentence)
 
 
 def test_a_channel_header_is_json_to_copy() -> None:

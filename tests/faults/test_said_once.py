@@ -24,6 +24,7 @@ from ishiki.testing.onebot_actions import AnswerWhen, Behaviour, DropSocket, Fai
 from ishiki.testing.onebot_peer import OneBotPeer, SelfReport
 from ishiki.testing.openai_replies import Reply, reply_saying
 from ishiki.testing.openai_server import ChatRequest, OpenAIServer, Responder
+from ishiki.testing.send_answers import SEND_ANSWERS
 
 from .stage import GROUP, LIMIT_S, ended, group, wire_bot
 
@@ -238,6 +239,59 @@ async def test_a_message_that_is_confirmed_later_than_its_limit_is_probably_deli
         assert (stage.send_count, len(stage.server.requests)) == (5, 4)
         assert UNSURE in results_of(stage.server.requests[1])
         assert [stage.server.requests[-1].all_text.count(verse) for verse in VERSES[:2]] == [1, 1]
+
+
+@pytest.mark.parametrize("report", ["before_answer", "after_answer"])
+@pytest.mark.parametrize("name", ["napcat timeout", "llbot timeout", "lagrange without a receipt"])
+async def test_a_message_that_an_end_calls_timed_out_is_not_said_again_and_its_report_settles_it(
+    shared: SharedBot, name: str, report: SelfReport
+) -> None:
+    """Issue, sends: it was said twice, also where the end then reported it."""
+    async with on_stage(shared, forgetful(NEWS)) as stage:
+        stage.peer.script(SEND, SEND_ANSWERS[name].behaviour(is_read=True, report=report))
+        await stage.mention("when does it leave")
+        settled = ["sent"] if report == "before_answer" else ["unknown", "sent"]
+        await stage.delivered("sending", *settled)
+        ids = [read_str(entry.json_data, "id") for entry in stage.bot.entries(stage.channel) if entry.type == DELIVERY]
+        assert ids[-1] == str(stage.peer.sent[0].message_id)
+        await stage.mention("go on")
+        await stage.seen("reply 2")
+        assert (stage.shown, len(stage.server.requests)) == ([NEWS, "reply 2"], 2)
+
+
+@pytest.mark.parametrize("name", ["napcat muted", "llbot muted", "lagrange removed"])
+async def test_a_refusal_that_bars_ends_the_turn_and_no_other_one_asks(shared: SharedBot, name: str) -> None:
+    """Issue, muted: it cost two requests for every wake."""
+    async with on_stage(shared, lambda request: reply_saying(f"reply {request.number}")) as stage:
+        since = len(stage.bot.log)
+        stage.peer.script(SEND, SEND_ANSWERS[name].behaviour(), times=None)
+        await stage.mention("hello")
+        await stage.bot.wait_log("no turn starts until it may speak again", since=since, within=LIMIT_S)
+        for number in range(3):
+            await stage.mention(f"hello, {number}")
+        await stage.bot.wait_facts(4, stage.channel, within=LIMIT_S)
+        assert (await ended(stage.bot, stage.channel, 1), stage.send_count) == (["turn.done"], 1)
+        stage.peer.unscript(SEND)
+        await stage.peer.mute(group_id=GROUP, user_id=stage.peer.self_id, duration_s=0)
+        await stage.seen("reply 2")
+        await ended(stage.bot, stage.channel, 2)
+        assert (stage.shown, len(stage.server.requests)) == (["reply 2"], 2)
+
+
+async def test_a_muted_account_asks_no_model_until_it_is_lifted(shared: SharedBot) -> None:
+    """Issue, muted: OneBot v11, notice `group_ban`."""
+    async with on_stage(shared, lambda request: reply_saying(f"reply {request.number}")) as stage:
+        since = len(stage.bot.log)
+        await stage.peer.mute(group_id=GROUP, user_id=stage.peer.self_id)
+        await stage.bot.wait_log("no turn starts until it may speak again", since=since, within=LIMIT_S)
+        for number in range(3):
+            await stage.mention(f"hello, {number}")
+        await stage.bot.wait_facts(3, stage.channel, within=LIMIT_S)
+        await stage.peer.mute(group_id=GROUP, user_id=stage.peer.self_id, duration_s=0)
+        await stage.seen("reply 1")
+        await ended(stage.bot, stage.channel, 1)
+        assert (stage.send_count, len(stage.server.requests)) == (1, 1)
+        assert "(notice) you were muted until" in stage.server.requests[0].all_text
 
 
 async def test_a_refusal_is_told_to_the_mind_which_may_answer_once_more(shared: SharedBot) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ishiki.content import parse, serialise
-from ishiki.contracts.events import ChannelRef, ChatEvent, MessageCreated, MessageDeleted
+from ishiki.contracts.events import ChannelRef, ChatEvent, MessageCreated, MessageDeleted, StandingChanged
 from ishiki.core.clock import SystemClock
 from ishiki.jsonvalue import JsonValue
 from ishiki.plugin.accounts import Accounts
@@ -318,3 +318,57 @@ def test_a_sink_that_raises_loses_that_fact_only(caplog: pytest.LogCaptureFixtur
     assert [fact.message_id for fact in facts] == ["2"]
     assert intake.counts.lost == 1
     assert "could not be handed on" in caplog.text
+
+
+BAN: Frame = {
+    "time": 1_700_000_000,
+    "self_id": 10001,
+    "post_type": "notice",
+    "notice_type": "group_ban",
+    "sub_type": "ban",
+    "group_id": 500,
+    "operator_id": 43,
+    "user_id": 10001,
+    "duration": 600,
+}
+LEFT: Frame = {**BAN, "notice_type": "group_decrease", "sub_type": "kick_me", "duration": None}
+
+
+@pytest.mark.parametrize(
+    ("frame", "kind", "minutes", "is_everybody"),
+    [
+        pytest.param(BAN, "muted", 10, False, id="muted"),
+        pytest.param({**BAN, "user_id": "10001", "duration": "600"}, "muted", 10, False, id="as text"),
+        pytest.param({**BAN, "duration": None}, "muted", 0, False, id="without an end"),
+        pytest.param({**BAN, "duration": 268_435_455}, "muted", 0, False, id="for years"),
+        pytest.param({**BAN, "sub_type": "lift_ban", "duration": 0}, "unmuted", 0, False, id="lifted"),
+        pytest.param({**BAN, "duration": 0}, "unmuted", 0, False, id="lifted by a mute of no length"),
+        pytest.param({**BAN, "user_id": 0, "duration": -1}, "muted", 0, True, id="everybody"),
+        pytest.param({**BAN, "user_id": 0, "duration": 0}, "muted", 0, True, id="everybody, of no length"),
+        pytest.param({**BAN, "user_id": 0, "sub_type": "lift_ban"}, "unmuted", 0, True, id="everybody, lifted"),
+        pytest.param(LEFT, "removed", 0, False, id="kicked"),
+        pytest.param({**LEFT, "user_id": 0}, "removed", 0, False, id="kicked, without who"),
+        pytest.param({**LEFT, "sub_type": "leave"}, "removed", 0, False, id="left"),
+        pytest.param({**LEFT, "sub_type": "disband", "user_id": 1}, "removed", 0, False, id="the group is closed"),
+        pytest.param({**LEFT, "notice_type": "group_increase", "sub_type": "invite"}, "joined", 0, False, id="joined"),
+    ],
+)
+def test_a_notice_about_the_account_becomes_a_fact_of_what_it_may_do(
+    frame: Frame, kind: str, minutes: int, is_everybody: bool
+) -> None:
+    """OneBot v11, notice events; the ban of all members is that of go-cqhttp, NapCat, LLBot and Lagrange."""
+    fact = normalise(frame, now_ms=NOW)
+    assert isinstance(fact, StandingChanged)
+    until_ms = 1_700_000_000_000 + minutes * 60_000 if minutes else 0
+    assert (fact.kind, fact.until_ms, fact.is_everybody) == (kind, until_ms, is_everybody)
+    assert (str(fact.channel), fact.operator_id) == ("onebot:10001/group:500", "43")
+    assert StandingChanged.from_data(fact.to_data()) == fact
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"user_id": 42}, {"group_id": None}, {"notice_type": "group_admin"}, {"notice_type": ["group_ban"]}],
+)
+def test_a_notice_about_somebody_else_or_nowhere_is_no_fact(changes: Frame) -> None:
+    """Our choice: what the account may do is all that is kept of these notices."""
+    assert isinstance(normalise({**BAN, **changes}, now_ms=NOW), Ignored)

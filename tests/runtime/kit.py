@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +15,7 @@ import pytest
 
 from ishiki.config import Settings
 from ishiki.contracts.events import ChannelRef, MessageCreated, Quote, User
+from ishiki.contracts.platform import Platform
 from ishiki.contracts.services import Provider, ServiceRegistry
 from ishiki.core.agent import Agent
 from ishiki.core.clock import SystemClock
@@ -271,6 +272,7 @@ async def running(
     models: str = _MODELS,
     environment: Mapping[str, str] | None = None,
     clock: WatchedClock | None = None,
+    platform_for: Callable[[str], Platform] | None = None,
     **settings: JsonValue,
 ) -> AsyncGenerator[Bot]:
     """Run a bot over `folder`.
@@ -283,6 +285,7 @@ async def running(
         models: text of models.yaml; `{base_url}` stands for the server's.
         environment: for `${{NAME}}` in it.
         clock: goes on from an earlier run; a new one by default.
+        platform_for: the platform as an account sees it, where it is not `platform`.
         settings: of the process, by their names in `.env`.
     """
     texts = {PROFILE: profiles or profile_text()} if isinstance(profiles, str) else profiles
@@ -309,7 +312,7 @@ async def running(
             log_files=LogFiles(fsync="never", clock=clock),
             clock=clock,
             random=FixedRandom(),
-            platform_for=lambda sid, limits: chat,
+            platform_for=lambda sid, limits: chat if platform_for is None else platform_for(sid),
             is_own_account=lambda sid: False,
             abandon_calls=lambda: None,
         )

@@ -38,10 +38,11 @@ OWN = replace(SAID, message_id="950", content="it is me", is_self=True, user=Use
 
 
 def restored(*states: DeliveryState) -> FactMemory:
-    """Return the memory of a log that tells of one message of the mind's own."""
+    """Return the memory of a log that tells of one message of the mind's own; one that was sent has an id."""
     delivery = Delivery("call-1", 0, OWN.channel, OWN.content)
+    told = [replace(delivery, state=state, message_id="949" if state == "sent" else "") for state in states]
     memory = FactMemory()
-    memory.restore({}, [replace(delivery, state=state).to_entry(timestamp=1, turn_id="t") for state in states])
+    memory.restore({}, [one.to_entry(timestamp=1, turn_id="t") for one in told])
     return memory
 
 
@@ -51,10 +52,14 @@ def test_a_message_without_an_outcome_is_recognised_by_its_words_in_the_history(
 ) -> None:
     """Bug: what a kill cut off while it was sent came back by backfill, as if the mind had said it twice."""
     memory = restored(*states)
-    assert memory.was_said(OWN)
-    assert not memory.was_said(replace(OWN, content="it is somebody else"))
-    assert not memory.was_said(replace(OWN, channel_id="group:501"))
-    assert not memory.was_said(replace(OWN, is_self=False))
+    assert memory.settle(replace(OWN, content="it is somebody else")) is None
+    assert memory.settle(replace(OWN, channel_id="group:501")) is None
+    assert memory.settle(replace(OWN, is_self=False)) is None
+    settled = memory.settle(OWN)
+    assert settled is not None
+    assert (settled.state, settled.message_id, settled.turn_id, settled.is_late) == ("sent", "950", "t", True)
+    assert memory.is_known(OWN)
+    assert memory.settle(replace(OWN, message_id="951")) is None
 
 
 @pytest.mark.parametrize("states", [("sending", "sent"), ("sending", "failed")])
@@ -62,7 +67,7 @@ def test_a_message_with_an_outcome_hides_nothing_that_the_owner_says_in_the_same
     states: tuple[DeliveryState, ...],
 ) -> None:
     """Design, our own messages: what this process did not send is a fact."""
-    assert not restored(*states).was_said(OWN)
+    assert restored(*states).settle(OWN) is None
 
 
 @pytest.mark.parametrize("states", [("sending",), ("sending", "unknown")])
@@ -72,4 +77,4 @@ def test_a_message_without_an_outcome_is_recognised_after_a_checkpoint_as_well(
     """Bug: after a stop in order, the history brought back what was only probably delivered."""
     memory = FactMemory()
     memory.restore(restored(*states).checkpoint(), [])
-    assert memory.was_said(OWN)
+    assert memory.settle(OWN) is not None

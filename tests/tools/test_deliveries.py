@@ -44,17 +44,19 @@ def told(entries: Sequence[Entry]) -> list[tuple[JsonValue, JsonValue]]:
 
 def test_a_delivery_reads_back_from_the_log() -> None:
     """Design, deliveries: the entry's fields."""
-    made = Delivery("c1", 2, GROUP, "hi", "sent", "901")
+    made = Delivery("c1", 2, GROUP, "hi", "failed", "901", reason="muted", turn_id="t1", is_late=True)
     entry = entry_from_json(entry_to_json(made.to_entry(timestamp=1, turn_id="t1")))
     assert Delivery.from_entry(entry) == made
     assert entry.json_data == {
         "toolCallId": "c1",
         "index": 2,
-        "state": "sent",
+        "state": "failed",
         "sid": "onebot:1",
         "channelId": "group:5",
         "content": "hi",
         "id": "901",
+        "reason": "muted",
+        "late": True,
     }
     assert Delivery.from_entry(Entry(DELIVERY, {"state": "lost"}, 0)).state == "unknown"
 

@@ -11,6 +11,7 @@ from ishiki.tools.stop_rule import StopRule, goes_on
 
 OK = ToolOutput("json", {"ok": True, "ids": ["901"]})
 REFUSED = ToolOutput("json", {"ok": False, "error": {"name": "SendRefused", "message": "muted"}})
+MUTED = ToolOutput("json", {"ok": False, "error": {"name": "CannotSpeak", "message": "muted"}})
 UNREACHABLE = ToolOutput("json", {"ok": False, "error": {"name": "SendUnreachable", "message": "away"}})
 INVALID = ToolOutput("error-text", "messages: 'x' is not of type 'array'")
 BLOCKED = ToolOutput("json", {"blocked": True, "reason": "guard"})
@@ -58,6 +59,8 @@ def step(*calls: Call, turn_id: str = "t") -> StepResult:
         ([send(BLOCKED)], None),
         ([SAID, send(REFUSED)], None),
         ([send(UNREACHABLE)], False),
+        ([send(MUTED)], False),
+        ([send(MUTED, goes_on=True), SEARCHED], False),
         ([send(UNREACHABLE, goes_on=True), SEARCHED], False),
         ([WAITED], False),
         ([WAITED, WAITED], False),
@@ -84,6 +87,14 @@ def test_two_failed_sends_in_a_row_end_the_turn(failure: ToolOutput) -> None:
     assert rule.goes_on(step(send(failure))) is None
     assert rule.goes_on(step(SEARCHED)) is None
     assert rule.goes_on(step(send(REFUSED))) is False
+
+
+def test_the_first_failed_send_ends_a_turn_whose_forerunners_could_say_nothing() -> None:
+    """Issue, property 2: a try costs one request."""
+    rule = StopRule(lambda: True)
+    assert rule.goes_on(step(send(REFUSED))) is False
+    assert rule.goes_on(step(send(OK, goes_on=True), turn_id="u")) is None
+    assert rule.goes_on(step(send(REFUSED), turn_id="u")) is None
 
 
 def test_a_sent_message_and_a_new_turn_begin_the_count_anew() -> None:

@@ -252,6 +252,8 @@ class _Jev:
 
     def _held_back(self, channel: _Channel) -> str:
         """Return why nobody is asked now, or ""."""
+        if self._agent.holds:
+            return "held: no turn could start"
         if not self._agent.is_idle():
             return "busy"
         last = channel.window.last_spoke_ms

@@ -164,6 +164,8 @@ class ChannelGuards:
         """Learn from an entry of the log: each one once, in the order in which they are appended."""
         if entry.type == DELIVERY:
             delivery = Delivery.from_entry(entry)
+            if delivery.is_late:
+                return  # it counted when it was handed over
             self._speech.note(delivery, entry.turn_id or "", entry.timestamp)
             if delivery.state != "failed":
                 self._note_said(delivery.target, entry.timestamp)

@@ -326,6 +326,17 @@ async def test_while_a_turn_runs_nobody_is_asked_and_a_rule_still_wakes() -> Non
     assert len(run.mind.model.requests) == 2
 
 
+async def test_while_no_turn_could_start_nobody_is_asked() -> None:
+    """Issue, muted: a channel in which nothing can be said asks no model, and no judge either."""
+    async with judged() as run:
+        run.mind.agent.hold("muted")
+        run.mind.send(said("one", message_id="1"))
+        decision = await run.mind.decisions.first(lambda one: one.message_id == "1")
+        assert (decision.woke, len(run.judge.requests)) == (False, 0)
+        run.mind.agent.release("muted")
+        await run.mind.quiet()
+
+
 async def test_a_detached_engine_drops_what_is_in_flight() -> None:
     """Specification, common contract: dispose abandons judgements; it may be called twice."""
     async with judged() as run:
