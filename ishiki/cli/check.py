@@ -1,6 +1,7 @@
 """`python -m ishiki check`: reads the configuration as the bot would, and says what is wrong and who owns what.
 
-Uses the bot's own loaders. Plugins are not loaded, so what only they provide counts as a warning.
+Uses the bot's own loaders, and judges the start by the same function as the bot does. Plugins are read and not loaded,
+so what only they provide counts as a warning.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ import anyio
 
 from ishiki.cli.arguments import CheckArguments
 from ishiki.cli.environment import project_environment, project_folder
-from ishiki.config import Redactor, Settings
+from ishiki.cli.plugin_files import plugin_faults
+from ishiki.config import Redactor
 from ishiki.contracts.services import ServiceRegistry
 from ishiki.engines import BUILTIN_ENGINES
-from ishiki.errors import ActivationError, ConfigError, IshikiError
+from ishiki.errors import ActivationError, ConfigError, IshikiError, StorageError
 from ishiki.gateway import Catalogue, Gateway, read_catalogue
 from ishiki.profile import Profile, load_profiles
 from ishiki.runtime.active_profile import activate
+from ishiki.runtime.preflight import judge_place, judge_settings
 
 __all__ = ["run_check"]
 
@@ -42,18 +45,28 @@ def run_check(arguments: CheckArguments, *, folder: Path, environ: Mapping[str, 
     log = logging.getLogger("ishiki")
     log.addHandler(found)
     try:
+        home = project_folder(folder)
         environment = project_environment(folder, environ)
-        settings = Settings.from_mapping(environment)
-        if arguments.profiles is None:
-            directory = project_folder(folder) / settings.profiles_dir
-        else:
-            directory = folder / arguments.profiles
+        settings = judge_settings(environment)
+        for fault in judge_place(home, settings):
+            _take_place_fault(fault, found)
+        for plugin in plugin_faults(home / "plugins"):
+            found.warn(plugin)
+        directory = home / settings.profiles_dir if arguments.profiles is None else folder / arguments.profiles
         _check(directory, environment, found)
     except ConfigError as fault:
         found.fail(fault)
     finally:
         log.removeHandler(found)
     return found.report()
+
+
+def _take_place_fault(fault: IshikiError, found: _Findings) -> None:
+    """Take why no bot can start here; that one runs already is no fault of the configuration."""
+    if isinstance(fault, StorageError):
+        found.warn(f"{fault} (where that is this bot, all is well)")
+    else:
+        found.fail(fault)
 
 
 def _check(directory: Path, environment: Mapping[str, str], found: _Findings) -> None:
@@ -85,9 +98,15 @@ def _read_models(file: Path, environment: Mapping[str, str], found: _Findings) -
         return None
     found.redactor.add(catalogue.secrets)
     found.say(f"providers in {file}:")
+    unused = catalogue.unused
     for name, provider in catalogue.providers.items():
+        if provider in unused:
+            continue
         state = f"not configured: set {', '.join(provider.unset)} in .env" if provider.unset else "configured"
         found.say(f"  {name}: {state}")
+    if unused:
+        ready = ", ".join(f"{one.provider_id} ({', '.join(one.unset)})" for one in unused)
+        found.say(f"  ready for their keys, and in no group: {ready}")
     return catalogue
 
 
