@@ -56,7 +56,7 @@ def test_the_shipped_file_answers_by_the_demo_until_its_key_is_set() -> None:
     assert [member.model.ref for member in bare.group("main").members] == ["demo:offline"]
     assert not bare.needs_litellm(["main"])
     keyed = Gateway.load(shipped, env={"DEEPSEEK_API_KEY": "sk-0123456789"})
-    assert [member.model.ref for member in keyed.group("main").members] == ["deepseek:deepseek-chat"]
+    assert [member.model.ref for member in keyed.group("main").members] == ["deepseek:deepseek-flash"]
     assert keyed.needs_litellm(["demo:offline", "main"])
 
 
