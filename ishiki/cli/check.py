@@ -13,8 +13,9 @@ from pathlib import Path
 
 import anyio
 
-from ishiki.cli.arguments import CheckArguments
+from ishiki.cli.arguments import CheckArguments, Online
 from ishiki.cli.environment import project_environment, project_folder
+from ishiki.cli.online import prove_online
 from ishiki.cli.plugin_files import plugin_faults
 from ishiki.config import Redactor
 from ishiki.contracts.services import ServiceRegistry
@@ -53,7 +54,7 @@ def run_check(arguments: CheckArguments, *, folder: Path, environ: Mapping[str, 
         for plugin in plugin_faults(home / "plugins"):
             found.warn(plugin)
         directory = home / settings.profiles_dir if arguments.profiles is None else folder / arguments.profiles
-        _check(directory, environment, found)
+        _check(directory, environment, arguments.online, found)
     except ConfigError as fault:
         found.fail(fault)
     finally:
@@ -69,7 +70,7 @@ def _take_place_fault(fault: IshikiError, found: _Findings) -> None:
         found.fail(fault)
 
 
-def _check(directory: Path, environment: Mapping[str, str], found: _Findings) -> None:
+def _check(directory: Path, environment: Mapping[str, str], online: Online | None, found: _Findings) -> None:
     catalogue = _read_models(directory / _MODELS_FILE, environment, found)
     loaded = load_profiles(directory, environment)
     for problem in loaded.problems:
@@ -87,6 +88,8 @@ def _check(directory: Path, environment: Mapping[str, str], found: _Findings) ->
     found.say("channels, the most specific claim first:")
     for owner in loaded.router().who_owns() or ["nobody claims any"]:
         found.say(f"  {owner}")
+    if online is not None and catalogue is not None and gateway is not None:
+        prove_online(online, loaded.profiles, catalogue, gateway, found)
 
 
 def _read_models(file: Path, environment: Mapping[str, str], found: _Findings) -> Catalogue | None:
@@ -164,6 +167,10 @@ class _Findings(logging.Handler):
     def fail(self, fault: IshikiError) -> None:
         """Take something that is wrong, with everything else found in the same reading."""
         self.errors.extend(_each(fault))
+
+    def complain(self, text: str) -> None:
+        """Take something that is wrong."""
+        self.errors.append(text)
 
     def say(self, line: str) -> None:
         """Print a line, without secrets."""

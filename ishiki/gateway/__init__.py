@@ -5,16 +5,18 @@
 * `failover`, `breaker`: groups; `limiter`: how many calls at once
 * `provider_model`, `calls`, `chat_request`, `chat_stream`, `faults`, `litellm_wire`: one call, through LiteLLM
 * `demo`: the model that needs nothing
+* `addresses`, `model_list`, `proof`: whether a provider can be used at all
 
 Importing this package does not import LiteLLM; `Gateway.warm_up` or the first call does.
 """
 
 from ishiki.gateway.breaker import BreakerState, BreakerStatus, CircuitBreaker
-from ishiki.gateway.catalogue import Catalogue, ModelEntry, read_catalogue
+from ishiki.gateway.catalogue import Catalogue, ModelEntry, Reference, read_catalogue
 from ishiki.gateway.demo import DEMO_REF, DemoModel
 from ishiki.gateway.failover import FailoverPolicy, GroupModel, ModelGroup
 from ishiki.gateway.gateway import Gateway
 from ishiki.gateway.limiter import DEFAULT_MAX_CALLS, CallLimiter
+from ishiki.gateway.proof import Proof, Prover
 
 __all__ = [
     "DEFAULT_MAX_CALLS",
@@ -30,5 +32,8 @@ __all__ = [
     "GroupModel",
     "ModelEntry",
     "ModelGroup",
+    "Proof",
+    "Prover",
+    "Reference",
     "read_catalogue",
 ]

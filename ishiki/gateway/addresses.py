@@ -102,13 +102,13 @@ def address_advice(api: Api, base_url: str) -> str | None:
 
 def _of_unknown(api: Api, origin: str, path: str) -> str | None:
     cut = _without_endpoint(path)
+    if api in _OPENAI and cut.endswith("/anthropic"):
+        return f"is an address for Anthropic's protocol; write api: anthropic-messages, or {origin}/v1"
     if cut != path:
         # With the endpoint a version may be missing, too.
         return (
             f"ends in the endpoint {path[len(cut) :]}, which is appended anyway; write {origin}{_versioned(api, cut)}"
         )
-    if api in _OPENAI and path.endswith("/anthropic"):
-        return f"is an address for Anthropic's protocol; write api: anthropic-messages, or {origin}/v1"
     if (versioned := _versioned(api, path)) != path:
         return f"has no version; most servers want one: write {origin}{versioned}"
     return None

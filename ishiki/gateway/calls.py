@@ -19,12 +19,12 @@ from ishiki.gateway.litellm_wire import NO_KEY, WireCall
 from ishiki.gateway.schema import Api
 from ishiki.jsonvalue import JsonObject, JsonValue, read_array
 
-__all__ = ["OPENAI_BASE_URL", "RESERVED_SETTINGS", "Target", "wire_call"]
+__all__ = ["BASE_URLS", "OPENAI_BASE_URL", "RESERVED_SETTINGS", "Target", "wire_call"]
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 """Where `openai-completions` and `openai-responses` go without a `base_url`."""
 
-_BASE_URLS: Mapping[Api, str] = {
+BASE_URLS: Mapping[Api, str] = {
     "openai-completions": OPENAI_BASE_URL,
     "openai-responses": OPENAI_BASE_URL,
     "anthropic-messages": "https://api.anthropic.com/v1",
@@ -86,7 +86,7 @@ class Target:
 
 def wire_call(target: Target, request: ModelRequest) -> WireCall:
     """Return the call of `target` that `request` asks for."""
-    base_url = target.base_url or _BASE_URLS.get(target.api)
+    base_url = target.base_url or BASE_URLS.get(target.api)
     arguments = _head(target, request, base_url)
     own = {**(target.settings or {}), **request.settings.extra}
     fields = {key: value for key, value in own.items() if key not in _NOT_SENT}

@@ -7,6 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from unittest.mock import patch
 
 import nonebot.config
@@ -60,7 +61,7 @@ def start(folder: Path) -> tuple[Settings, nonebot.config.Config, AdapterConfig]
     environment = read_environment(folder)
     settings = judge_settings(environment)
     os.environ.update(blank_overrides(environment))
-    options = {**settings.host_options(), "_env_file_encoding": ENV_ENCODING}
+    options: dict[str, Any] = {**settings.host_options(), "_env_file_encoding": ENV_ENCODING}
     config = nonebot.config.Config(_env_file=environment_files(folder), **options)
     dumped = config.model_dump()
     nonebot.drivers.fastapi.Config.model_validate(dumped)
