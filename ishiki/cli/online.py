@@ -10,7 +10,8 @@ import anyio
 
 from ishiki.cli.arguments import Online
 from ishiki.errors import GatewayError
-from ishiki.gateway import Catalogue, Gateway, Proof, Prover, Reference
+from ishiki.gateway import Catalogue, Gateway, Reference
+from ishiki.gateway.proof import Proof, Prover
 from ishiki.jsonvalue import JsonValue
 from ishiki.profile import Profile
 

@@ -7,7 +7,8 @@
 * `demo`: the model that needs nothing
 * `addresses`, `model_list`, `proof`: whether a provider can be used at all
 
-Importing this package does not import LiteLLM; `Gateway.warm_up` or the first call does.
+Importing this package does not import LiteLLM; `Gateway.warm_up` or the first call does. `proof` is not imported here
+either: it needs an HTTP client, and a bot does not.
 """
 
 from ishiki.gateway.breaker import BreakerState, BreakerStatus, CircuitBreaker
@@ -16,7 +17,6 @@ from ishiki.gateway.demo import DEMO_REF, DemoModel
 from ishiki.gateway.failover import FailoverPolicy, GroupModel, ModelGroup
 from ishiki.gateway.gateway import Gateway
 from ishiki.gateway.limiter import DEFAULT_MAX_CALLS, CallLimiter
-from ishiki.gateway.proof import Proof, Prover
 
 __all__ = [
     "DEFAULT_MAX_CALLS",
@@ -32,8 +32,6 @@ __all__ = [
     "GroupModel",
     "ModelEntry",
     "ModelGroup",
-    "Proof",
-    "Prover",
     "Reference",
     "read_catalogue",
 ]

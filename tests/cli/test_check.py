@@ -144,6 +144,23 @@ def test_a_broken_setting_is_an_error_before_any_profile(project: Project) -> No
     assert checked.starting("error: ")[0].startswith("ISHIKI_FSYNC: ")
 
 
+def test_a_line_of_env_that_sets_nothing_is_a_warning_with_its_number(project: Project) -> None:
+    """Our choice: what NoneBot cannot read it leaves out, and the owner believes that it is set."""
+    project.write(".env", 'ISHIKI_FSYNC=never\nSUPERUSERS="["111"]"\nNICKNAME\n')
+    checked = project.check()
+    assert checked.status == 0
+    numbers = [one.partition(": ")[0] for one in checked.starting("warning: ") if "this line sets nothing" in one]
+    assert numbers == [".env:2", ".env:3"]
+
+
+def test_a_zone_of_a_profile_is_answered_with_its_name(project: Project) -> None:
+    """Our choice: as in `.env`."""
+    project.write("profiles/neko/profile.yaml", GOOD_PROFILE + "timezone: GMT+8\n")
+    (error,) = project.check().starting("error: ")
+    assert error.startswith("profiles/neko/profile.yaml:3:11: timezone: ")
+    assert "write Asia/Shanghai" in error
+
+
 def test_another_folder_is_checked_by_flag_and_by_setting(project: Project) -> None:
     """Issue: `--profiles DIR`."""
     project.write("elsewhere/zeta/profile.yaml", GOOD_PROFILE.replace("main", "demo:offline"))

@@ -77,6 +77,23 @@ async def test_settings_in_all_their_forms_start_and_count(home: Path) -> None:
 @pytest.mark.parametrize(
     "environment",
     [
+        {"SUPERUSERS": '["222","111"]', "ONEBOT_WS_URLS": '["ws://127.0.0.1:9/b","ws://127.0.0.1:9/a"]'},
+        {"DRIVER": "~fastapi", "LOG_LEVEL": "10", "NICKNAME": '["neko"]', "API_TIMEOUT": "5.5", "COMMAND_SEP": " "},
+        {"DRIVER": "nonebot.drivers.fastapi:Driver+~aiohttp", "SESSION_EXPIRE_TIMEOUT": "PT1M", "superusers": "[111]"},
+    ],
+)
+async def test_what_the_check_passes_starts(home: Path, environment: dict[str, str]) -> None:
+    """Our choice: one judgement for both; what NoneBot's models take is asked of them in tests/plugin."""
+    bot = BotProcess(home, command=[sys.executable, "bot.py"], env=environment)
+    status, said = run(home, "-m", "ishiki", "check", PORT=str(bot.port), **environment)
+    async with bot:
+        assert bot.is_running
+    assert (status, "0 errors" in said) == (0, True), said
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
         {"SUPERUSERS": "111,222", "COMMAND_START": "/"},
         {"HOST": "my-server", "ISHIKI_TIMEZONE": "GMT+8"},
         {"DRIVER": "~httpx+~fastapi", "ONEBOT_V11_WS_URLS": "ws://a"},
