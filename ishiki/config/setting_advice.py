@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
+from ipaddress import ip_address
 
 from ishiki.config.drivers import meant_driver
 from ishiki.config.problems import nearest
@@ -59,13 +61,14 @@ def likely_values(field: str, default: object, text: str) -> Iterator[str]:
 
 
 def _likely_hosts(text: str) -> Iterator[str]:
+    """Yield addresses; a name would be taken here, and cannot be listened on."""
     for one in likely_text(text):
-        bare = one.partition("://")[2] or one
-        bare = bare.partition("/")[0]
-        yield bare
-        if bare.strip() in ("*", "+", "all", "any"):
+        bare = (one.partition("://")[2] or one).partition("/")[0].strip()
+        if bare.lower() in ("*", "+", "all", "any"):
             yield "0.0.0.0"
-        yield bare.rpartition(":")[0]
+        for host in (bare, bare.rpartition(":")[0]):
+            with suppress(ValueError):
+                yield str(ip_address(host.removeprefix("[").removesuffix("]")))
 
 
 def _as_websockets(listed: str) -> str:
