@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import os
 import pkgutil
-import socket
 import sys
 from pathlib import Path
 
 import nonebot
-from nonebot.drivers import ASGIMixin
 from nonebot.log import logger
 
-from ishiki.config import Settings, read_environment
-from ishiki.errors import ConfigError
+from ishiki.config import ENV_ENCODING, Settings, environment_files, read_environment
+from ishiki.config.host_settings import blank_overrides
+from ishiki.errors import ConfigError, StorageError
+from ishiki.runtime.preflight import judge_start
 
 ROOT = Path(__file__).resolve().parent
 
 
-def read_settings() -> Settings:
-    """Read the process's settings, or end with what is wrong in them."""
+def judge(folder: Path) -> tuple[Settings, dict[str, str]]:
+    """Return the settings and all variables, or end with what stands against a start; `check` asks the same."""
     try:
-        return Settings.from_mapping(read_environment(ROOT))
-    except ConfigError as error:
-        sys.exit(f"{error}\nSettings stand in {ROOT / '.env'} and in the environment; .env.example explains them.")
+        environment = read_environment(folder)
+        return judge_start(folder, environment), environment
+    except (ConfigError, StorageError) as error:
+        sys.exit(f"{error}\nSettings stand in {folder / '.env'} and in the environment; .env.example explains them.")
 
 
 def load_plugins(folder: Path) -> None:
@@ -37,39 +38,17 @@ def load_plugins(folder: Path) -> None:
             logger.error(f"the plugin {path} could not be loaded, see above; the bot goes on without it")
 
 
-def check_port(host: str, port: int) -> None:
-    """End with what to do where the port cannot be had, before anything is started."""
-    try:
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
-    except OSError as error:
-        sys.exit(
-            f"{host}:{port} cannot be listened on: {error.strerror}. Set HOST and PORT in .env, or stop what does."
-        )
-
-
 def main() -> None:
     """Run until stopped."""
     os.chdir(ROOT)  # relative folders, .env and plugins/ are the bot's own, wherever it is started from
-    settings = read_settings()
-    token = settings.onebot_access_token
-    nonebot.init(
-        driver=settings.driver,
-        host=settings.host,
-        port=settings.port,
-        log_level=settings.log_level,
-        superusers=set(settings.superusers),
-        onebot_access_token=None if token is None else token.get_secret_value(),
-        onebot_ws_urls=set(settings.onebot_ws_urls),
-    )
+    settings, environment = judge(ROOT)
+    os.environ.update(blank_overrides(environment))
+    # NoneBot reads the same files; what was judged here stands above it, whatever form it was written in.
+    options = {**settings.host_options(), "_env_file_encoding": ENV_ENCODING}
+    nonebot.init(_env_file=environment_files(ROOT), **options)
     if nonebot.load_plugin("ishiki.plugin") is None:
         sys.exit("Ishiki itself could not be loaded; the lines above say why.")
     load_plugins(ROOT / "plugins")
-    driver = nonebot.get_driver()
-    if isinstance(driver, ASGIMixin):
-        check_port(str(driver.config.host), driver.config.port)
     nonebot.run()
 
 

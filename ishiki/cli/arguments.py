@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 __all__ = [
     "Arguments",
@@ -28,6 +28,10 @@ DEFAULT_DAYS = 7
 MAX_DAYS = 366
 DEFAULT_TIMEOUT_S = 20.0
 """Seconds an expected message may take: above the longest typing pause of several messages in a row."""
+
+
+Online: TypeAlias = Literal["used", "all"]
+"""`used`: the models that profiles name; `all`: those of every configured provider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,8 @@ class CheckArguments:
 
     profiles: Path | None = None
     """The profiles folder; None: ISHIKI_PROFILES_DIR."""
+    online: Online | None = None
+    """Which models are asked over the network; None: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +143,7 @@ def parse_arguments(argv: Sequence[str]) -> Arguments:
                 timeout_s=found.timeout,
             )
         case "check":
-            return CheckArguments(profiles=found.profiles)
+            return CheckArguments(profiles=found.profiles, online=found.online)
         case "doctor":
             return DoctorArguments(data=found.data, repair=found.repair)
         case "replay":
@@ -180,7 +186,8 @@ _CHAT = (
 )
 _CHECK = (
     "Reads models.yaml and every profile as the bot would, and prints each problem with its place, who owns which "
-    "channels, and which providers have no key. Ends with status 1 where something is wrong."
+    "channels, and which providers have no key. With --online it proves each model that a profile uses, by at most "
+    "three requests: the provider's models, one word, one tool call. Ends with status 1 where something is wrong."
 )
 _DOCTOR = (
     "Reads every log in the data folder and prints what is damaged, with line numbers. Ends with status 1 where "
@@ -218,6 +225,13 @@ def _add_chat(chat: argparse.ArgumentParser) -> None:
 def _add_check(check: argparse.ArgumentParser) -> None:
     check.add_argument(
         "--profiles", type=Path, metavar="DIR", help="the profiles folder (default: ISHIKI_PROFILES_DIR, or profiles)"
+    )
+    check.add_argument(
+        "--online",
+        nargs="?",
+        const="used",
+        choices=("used", "all"),
+        help="ask the models that profiles use, or all of configured providers; costs a few tokens each",
     )
 
 

@@ -1,6 +1,7 @@
 """`python -m ishiki check`: reads the configuration as the bot would, and says what is wrong and who owns what.
 
-Uses the bot's own loaders. Plugins are not loaded, so what only they provide counts as a warning.
+Uses the bot's own loaders, and judges the start by the same function as the bot does. Plugins are read and not loaded,
+so what only they provide counts as a warning.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ from pathlib import Path
 
 import anyio
 
-from ishiki.cli.arguments import CheckArguments
+from ishiki.cli.arguments import CheckArguments, Online
 from ishiki.cli.environment import project_environment, project_folder
-from ishiki.config import Redactor, Settings
+from ishiki.cli.online import prove_online
+from ishiki.cli.plugin_files import plugin_faults
+from ishiki.config import Redactor
 from ishiki.contracts.services import ServiceRegistry
 from ishiki.engines import BUILTIN_ENGINES
-from ishiki.errors import ActivationError, ConfigError, IshikiError
+from ishiki.errors import ActivationError, ConfigError, IshikiError, StorageError
 from ishiki.gateway import Catalogue, Gateway, read_catalogue
 from ishiki.profile import Profile, load_profiles
 from ishiki.runtime.active_profile import activate
+from ishiki.runtime.preflight import judge_place, judge_settings
 
 __all__ = ["run_check"]
 
@@ -42,13 +46,15 @@ def run_check(arguments: CheckArguments, *, folder: Path, environ: Mapping[str, 
     log = logging.getLogger("ishiki")
     log.addHandler(found)
     try:
+        home = project_folder(folder)
         environment = project_environment(folder, environ)
-        settings = Settings.from_mapping(environment)
-        if arguments.profiles is None:
-            directory = project_folder(folder) / settings.profiles_dir
-        else:
-            directory = folder / arguments.profiles
-        _check(directory, environment, found)
+        settings = judge_settings(environment)
+        for fault in judge_place(home, settings):
+            _take_place_fault(fault, found)
+        for plugin in plugin_faults(home / "plugins"):
+            found.warn(plugin)
+        directory = home / settings.profiles_dir if arguments.profiles is None else folder / arguments.profiles
+        _check(directory, environment, arguments.online, found)
     except ConfigError as fault:
         found.fail(fault)
     finally:
@@ -56,7 +62,15 @@ def run_check(arguments: CheckArguments, *, folder: Path, environ: Mapping[str, 
     return found.report()
 
 
-def _check(directory: Path, environment: Mapping[str, str], found: _Findings) -> None:
+def _take_place_fault(fault: IshikiError, found: _Findings) -> None:
+    """Take why no bot can start here; that one runs already is no fault of the configuration."""
+    if isinstance(fault, StorageError):
+        found.warn(f"{fault} (where that is this bot, all is well)")
+    else:
+        found.fail(fault)
+
+
+def _check(directory: Path, environment: Mapping[str, str], online: Online | None, found: _Findings) -> None:
     catalogue = _read_models(directory / _MODELS_FILE, environment, found)
     loaded = load_profiles(directory, environment)
     for problem in loaded.problems:
@@ -74,6 +88,8 @@ def _check(directory: Path, environment: Mapping[str, str], found: _Findings) ->
     found.say("channels, the most specific claim first:")
     for owner in loaded.router().who_owns() or ["nobody claims any"]:
         found.say(f"  {owner}")
+    if online is not None and catalogue is not None and gateway is not None:
+        prove_online(online, loaded.profiles, catalogue, gateway, found)
 
 
 def _read_models(file: Path, environment: Mapping[str, str], found: _Findings) -> Catalogue | None:
@@ -85,9 +101,15 @@ def _read_models(file: Path, environment: Mapping[str, str], found: _Findings) -
         return None
     found.redactor.add(catalogue.secrets)
     found.say(f"providers in {file}:")
+    unused = catalogue.unused
     for name, provider in catalogue.providers.items():
+        if provider in unused:
+            continue
         state = f"not configured: set {', '.join(provider.unset)} in .env" if provider.unset else "configured"
         found.say(f"  {name}: {state}")
+    if unused:
+        ready = ", ".join(f"{one.provider_id} ({', '.join(one.unset)})" for one in unused)
+        found.say(f"  ready for their keys, and in no group: {ready}")
     return catalogue
 
 
@@ -145,6 +167,10 @@ class _Findings(logging.Handler):
     def fail(self, fault: IshikiError) -> None:
         """Take something that is wrong, with everything else found in the same reading."""
         self.errors.extend(_each(fault))
+
+    def complain(self, text: str) -> None:
+        """Take something that is wrong."""
+        self.errors.append(text)
 
     def say(self, line: str) -> None:
         """Print a line, without secrets."""

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ishiki.config.environment import read_environment
-from ishiki.errors import ConfigError
 
 __all__ = ["project_environment", "project_folder"]
 
@@ -42,11 +41,4 @@ def project_environment(folder: Path, environ: Mapping[str, str]) -> dict[str, s
     Raises:
         ConfigError: a file cannot be read, or is not UTF-8.
     """
-    file = project_folder(folder) / ".env"
-    try:
-        return read_environment(file.parent, environ)
-    except UnicodeDecodeError as fault:
-        raise ConfigError("is not UTF-8; save it as UTF-8", file=file, code="config_unreadable") from fault
-    except OSError as fault:
-        reason = fault.strerror or type(fault).__name__
-        raise ConfigError(f"cannot be read: {reason}", file=file, code="config_unreadable") from fault
+    return read_environment(project_folder(folder), environ)

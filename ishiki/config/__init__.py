@@ -5,7 +5,7 @@ them brings its own `ConfigModel`.
 """
 
 from ishiki.config.document import ConfigDocument, KeyPath, Position, render_key
-from ishiki.config.environment import read_environment
+from ishiki.config.environment import ENV_ENCODING, environment_files, read_environment
 from ishiki.config.expand import Expanded, MissingVariable, expand
 from ishiki.config.model import ConfigModel, IdText
 from ishiki.config.problems import nearest
@@ -13,8 +13,10 @@ from ishiki.config.redact import Redactor
 from ishiki.config.settings import FsyncPolicy, SettingRow, Settings, setting_rows
 from ishiki.config.validation import validate_config
 from ishiki.config.yaml_loader import load_yaml, parse_yaml
+from ishiki.config.zones import check_zone
 
 __all__ = [
+    "ENV_ENCODING",
     "ConfigDocument",
     "ConfigModel",
     "Expanded",
@@ -26,6 +28,8 @@ __all__ = [
     "Redactor",
     "SettingRow",
     "Settings",
+    "check_zone",
+    "environment_files",
     "expand",
     "load_yaml",
     "nearest",

@@ -20,12 +20,12 @@ from ishiki.gateway.schema import Api
 from ishiki.gateway.wire_form import OPENAI_FORM, WireForm, changed_fields, in_form
 from ishiki.jsonvalue import JsonObject, JsonValue, read_array
 
-__all__ = ["OPENAI_BASE_URL", "RESERVED_SETTINGS", "Target", "wire_call"]
+__all__ = ["BASE_URLS", "OPENAI_BASE_URL", "RESERVED_SETTINGS", "Target", "wire_call"]
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 """Where `openai-completions` and `openai-responses` go without a `base_url`."""
 
-_BASE_URLS: Mapping[Api, str] = {
+BASE_URLS: Mapping[Api, str] = {
     "openai-completions": OPENAI_BASE_URL,
     "openai-responses": OPENAI_BASE_URL,
     "anthropic-messages": "https://api.anthropic.com/v1",
@@ -101,7 +101,7 @@ def wire_call(target: Target, request: ModelRequest, form: WireForm | None = Non
         form: how it is written; None: as the target's server is known to take it.
     """
     form = target.form if form is None else form
-    base_url = target.base_url or _BASE_URLS.get(target.api)
+    base_url = target.base_url or BASE_URLS.get(target.api)
     arguments = _head(target, request, base_url)
     own = {**(target.settings or {}), **request.settings.extra}
     fields = {key: value for key, value in own.items() if key not in _NOT_SENT}

@@ -14,6 +14,7 @@ from typing import Literal, cast
 
 from ishiki.config import ConfigDocument, Expanded, KeyPath, expand, load_yaml, nearest, validate_config
 from ishiki.errors import ConfigError, GatewayError
+from ishiki.gateway.addresses import address_advice
 from ishiki.gateway.calls import RESERVED_SETTINGS
 from ishiki.gateway.demo import DEMO_REF
 from ishiki.gateway.schema import LEVELS, GroupConfig, ModelConfig, ModelsFile, ModelType, ProviderConfig
@@ -82,8 +83,17 @@ class Catalogue:
 
     @property
     def unset(self) -> tuple[str, ...]:
-        """The variables that would make further providers usable, each once."""
-        return tuple(dict.fromkeys(name for provider in self.providers.values() for name in provider.unset))
+        """The variables that would make further members of groups usable, each once; without any such, of providers."""
+        in_groups = {ref.partition(":")[0] for group in self.groups.values() for ref in group.models}
+        lacking = [provider for provider in self.providers.values() if provider.unset]
+        asked = [provider for provider in lacking if provider.provider_id in in_groups] or lacking
+        return tuple(dict.fromkeys(name for provider in asked for name in provider.unset))
+
+    @property
+    def unused(self) -> tuple[ProviderEntry, ...]:
+        """The providers that lack a variable and that no group names: nobody has asked for them."""
+        in_groups = {ref.partition(":")[0] for group in self.groups.values() for ref in group.models}
+        return tuple(one for one in self.providers.values() if one.unset and one.provider_id not in in_groups)
 
     def models(self, model_type: ModelType | None = None) -> Iterator[ModelEntry]:
         """Yield the models of usable providers, of one type or of all."""
@@ -230,9 +240,15 @@ class _Builder:
         catalogue = Catalogue(file, providers, config.groups, self._secrets(config), self._document)
         self._check_groups(catalogue)
         self._raise_errors()
+        unused = catalogue.unused
         for entry in providers.values():
-            if entry.unset:
+            if entry.unset and entry not in unused:
                 logger.warning("%s: provider %r is left out: %s", file, entry.provider_id, _not_set(entry.unset))
+            elif not entry.unset:
+                self._warn_of_address(entry)
+        if unused:
+            names = ", ".join(entry.provider_id for entry in unused)
+            logger.info("%s: in no group, and without their keys: %s", file, names)
         return catalogue
 
     def _unset_by_provider(self) -> dict[str, dict[KeyPath, str]]:
@@ -294,6 +310,14 @@ class _Builder:
             if provider.api_key is not None:
                 found.add(provider.api_key.get_secret_value())
         return frozenset(found)
+
+    def _warn_of_address(self, entry: ProviderEntry) -> None:
+        """Say what is wrong with an address that most likely answers nothing."""
+        base_url = entry.config.base_url
+        advice = address_advice(entry.config.api, base_url) if base_url is not None else None
+        if advice is not None:
+            place = self._document.error(f"{base_url!r} {advice}", ("providers", entry.provider_id, "base_url"))
+            logger.warning("%s", place)
 
     def _warn_repeated(self, model_id: str, at: KeyPath) -> None:
         place = self._document.error(f"the model {model_id!r} is declared twice; the last one counts", at)

@@ -32,7 +32,7 @@ from ishiki.gateway.estimate import estimate_request
 from ishiki.gateway.faults import Phase, model_error
 from ishiki.jsonvalue import JsonObject
 
-__all__ = ["NO_KEY", "LiteLLMWire", "WireCall"]
+__all__ = ["NO_KEY", "LiteLLMWire", "WireCall", "is_loopback"]
 
 logger = logging.getLogger(__name__)
 
@@ -229,7 +229,7 @@ class _Response:
 
     async def open(self) -> None:
         """Send the request and wait for the status line."""
-        if self._call.base_url is not None and _is_loopback(self._call.base_url):
+        if self._call.base_url is not None and is_loopback(self._call.base_url):
             _spare_loopback_from_proxies()
         _tell(self._module, self._call)
         try:
@@ -280,7 +280,8 @@ def _provider_of(module: _LiteLLM, name: str) -> object:
     return cast("Mapping[str, object]", listed).get("litellm_provider") if isinstance(listed, Mapping) else None
 
 
-def _is_loopback(url: str) -> bool:
+def is_loopback(url: str) -> bool:
+    """Whether an address is this machine's own."""
     host = urlsplit(url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback

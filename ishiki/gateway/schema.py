@@ -6,9 +6,9 @@ requires) is `catalogue`'s. Source: design, configuration; reference, models.yam
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, StringConstraints
 
 from ishiki.config import ConfigModel, IdText
 from ishiki.gateway.dialects import Dialect
@@ -74,7 +74,7 @@ class ProviderConfig(ConfigModel):
     """One place that serves models."""
 
     api: Api = Field(description="How the provider is spoken to.")
-    base_url: str | None = Field(
+    base_url: Annotated[str, StringConstraints(strip_whitespace=True)] | None = Field(
         default=None, description="Address of the API, up to and with its version, such as https://host/v1."
     )
     api_key: SecretStr | None = Field(default=None, min_length=1, description="Key, by reference: ${NAME}.")

@@ -76,10 +76,11 @@ class Lifespan:
         """
         folder = Path.cwd()
         environment = read_environment(folder)
-        settings = Settings.from_mapping({**driver.config.model_dump(), **environment})
+        settings = Settings.from_host(environment, driver.config.model_dump())
         lifespan = cls(driver, settings, environment, folder)
         bridge_logs(settings.log_level, lifespan._redactor)
         lifespan._keep_local()
+        lifespan._hand_to_adapter()
         for engine in BUILTIN_ENGINES:
             services.provide(engine, module="ishiki.engines")
         if isinstance(driver, ASGIMixin):
@@ -206,6 +207,12 @@ class Lifespan:
         if self._settings.onebot_access_token is None and not _is_loopback(host):
             logger.warning("HOST is %s and ONEBOT_ACCESS_TOKEN is not set: listening on %s only", host, _LOCALHOST)
             self._driver.config.host = ip_address(_LOCALHOST)
+
+    def _hand_to_adapter(self) -> None:
+        """Let the adapter see what counts here: NoneBot does not hand it names that stand in the environment alone."""
+        for name, value in self._settings.host_options().items():
+            if name.startswith("onebot_") and value:
+                setattr(self._driver.config, name, value)
 
     # -- signals -------------------------------------------------------------------------------------------------
 

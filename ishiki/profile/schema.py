@@ -7,12 +7,11 @@ validates its own. Source of keys and defaults: specification, profiles; bounds 
 from __future__ import annotations
 
 import re
-import zoneinfo
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, field_validator, model_validator
 
-from ishiki.config import ConfigModel, IdText, nearest
+from ishiki.config import ConfigModel, IdText, check_zone
 
 __all__ = [
     "CodemodeConfig",
@@ -247,12 +246,4 @@ class ProfileConfig(ConfigModel):
     @field_validator("timezone")
     @classmethod
     def _known_zone(cls, name: str | None) -> str | None:
-        if name is None:
-            return None
-        try:
-            zoneinfo.ZoneInfo(name)
-        except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-            close = nearest(name, zoneinfo.available_timezones())
-            hint = f"; did you mean {close!r}?" if close else ""
-            raise ValueError(f"no time zone of this name is known{hint}") from None
-        return name
+        return name if name is None else check_zone(name)

@@ -55,11 +55,7 @@ class FolderLock:
         except BlockingIOError:
             holder = _read_pid(descriptor)
             os.close(descriptor)
-            raise StorageError(
-                f"another process{holder} uses this data folder; stop it first, or set ISHIKI_DATA_DIR to another one",
-                path=self.path.parent,
-                code="storage_in_use",
-            ) from None
+            raise self.in_use(self.path.parent, holder) from None
         except OSError as error:
             _logger.warning("%s: not locked (%s); make sure that one bot at a time uses this folder", self.path, error)
         self._descriptor = descriptor
@@ -82,22 +78,36 @@ class FolderLock:
     ) -> None:
         self.release()
 
+    @staticmethod
+    def in_use(folder: Path, holder: str) -> StorageError:
+        """Make the error for a folder that another process has; `holder` is what `holder` says of it."""
+        return StorageError(
+            f"another process{holder} uses this data folder; stop it first, or set ISHIKI_DATA_DIR to another one",
+            path=folder,
+            code="storage_in_use",
+        )
+
     @property
     def is_held(self) -> bool:
         """Whether some process, this one included, has it now. Makes no file."""
+        return self.holder is not None
+
+    @property
+    def holder(self) -> str | None:
+        """Who has it now, such as ` (1234)`, as far as the file tells; None: nobody. Makes no file."""
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            return False
+            return None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return True
+            return _read_pid(descriptor)
         except OSError:
-            return False
+            return None
         finally:
             os.close(descriptor)
-        return False
+        return None
 
     def _opened(self) -> int:
         self.path.parent.mkdir(parents=True, exist_ok=True)

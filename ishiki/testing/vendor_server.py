@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -64,10 +64,14 @@ class VendorServer:
     Args:
         wire: the API.
         api_key: demanded in the API's own header; None takes any.
+        models: what its list of models holds; a request may ask for others all the same.
     """
 
-    def __init__(self, wire: Wire, *, api_key: str | None = None) -> None:
+    def __init__(self, wire: Wire, *, api_key: str | None = None, models: Sequence[str] = ("test-model",)) -> None:
         self.wire: Wire = wire
+        self.models = tuple(models)
+        self.lists = 0
+        """How often the list was asked for."""
         self._api_key = api_key
         self._queue: deque[Reply] = deque()
         self._requests: Journal[VendorRequest] = Journal("requests")
@@ -127,6 +131,9 @@ class VendorServer:
                 return
 
     async def _answer(self, connection: HttpConnection, http: HttpRequest) -> None:
+        if (http.method, http.path.partition("?")[0]) == ("GET", f"{_PATHS[self.wire][0]}/models"):
+            await _send_raw(connection, self._model_list(http))
+            return
         found = _PATHS[self.wire][1].fullmatch(http.path)
         if http.method != "POST" or found is None:
             self._violations.append(f"{http.method} {http.path} is no request of this API")
@@ -151,6 +158,16 @@ class VendorServer:
             except OSError:
                 request.gone.set()
             tasks.cancel_scope.cancel()
+
+    def _model_list(self, http: HttpRequest) -> RawReply:
+        """Return the list in the API's own form. Sources: each vendor's API reference, list of models."""
+        self.lists += 1
+        if not self._is_allowed(http):
+            return vendor_error(self.wire, 401, "invalid key", kind="authentication_error")
+        if self.wire == "gemini":
+            return RawReply(body=orjson.dumps({"models": [{"name": f"models/{name}"} for name in self.models]}))
+        kind = "type" if self.wire == "anthropic" else "object"
+        return RawReply(body=orjson.dumps({"data": [{"id": name, kind: "model"} for name in self.models]}))
 
     def _is_allowed(self, request: HttpRequest) -> bool:
         given = request.headers.get(_KEY_HEADERS[self.wire], "").removeprefix("Bearer ")

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import shutil
+import socket
 from pathlib import Path
 
 import pytest
 
-from ishiki.cli import main
 from ishiki.cli.arguments import CheckArguments
 from ishiki.cli.check import run_check
+
+ROOT = Path(__file__).resolve().parents[2]
 
 GOOD_MODELS = """\
 providers:
@@ -52,7 +55,9 @@ class Project:
 
     def check(self, arguments: CheckArguments | None = None, **environ: str) -> Checked:
         """Check it."""
-        status = run_check(arguments or CheckArguments(), folder=self.folder, environ=environ)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            free = str(listener.getsockname()[1])
+        status = run_check(arguments or CheckArguments(), folder=self.folder, environ={"PORT": free} | environ)
         return Checked(status, self._capsys.readouterr().out)
 
 
@@ -139,6 +144,23 @@ def test_a_broken_setting_is_an_error_before_any_profile(project: Project) -> No
     assert checked.starting("error: ")[0].startswith("ISHIKI_FSYNC: ")
 
 
+def test_a_line_of_env_that_sets_nothing_is_a_warning_with_its_number(project: Project) -> None:
+    """Our choice: what NoneBot cannot read it leaves out, and the owner believes that it is set."""
+    project.write(".env", 'ISHIKI_FSYNC=never\nSUPERUSERS="["111"]"\nNICKNAME\n')
+    checked = project.check()
+    assert checked.status == 0
+    numbers = [one.partition(": ")[0] for one in checked.starting("warning: ") if "this line sets nothing" in one]
+    assert numbers == [".env:2", ".env:3"]
+
+
+def test_a_zone_of_a_profile_is_answered_with_its_name(project: Project) -> None:
+    """Our choice: as in `.env`."""
+    project.write("profiles/neko/profile.yaml", GOOD_PROFILE + "timezone: GMT+8\n")
+    (error,) = project.check().starting("error: ")
+    assert error.startswith("profiles/neko/profile.yaml:3:11: timezone: ")
+    assert "write Asia/Shanghai" in error
+
+
 def test_another_folder_is_checked_by_flag_and_by_setting(project: Project) -> None:
     """Issue: `--profiles DIR`."""
     project.write("elsewhere/zeta/profile.yaml", GOOD_PROFILE.replace("main", "demo:offline"))
@@ -156,8 +178,49 @@ def test_a_folder_that_is_not_there_is_a_warning(project: Project) -> None:
     assert "  nobody claims any" in checked.lines
 
 
-def test_the_shipped_profiles_are_without_errors(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_shipped_profiles_are_without_errors_and_talk_of_no_provider_that_nobody_asked_for(
+    project: Project,
+) -> None:
     """Issue: with nothing configured the shipped profile answers."""
-    profiles = Path(__file__).resolve().parents[2] / "profiles"
-    assert main(["check", "--profiles", str(profiles)]) == 0
-    assert "error: " not in capsys.readouterr().out
+    shutil.copytree(ROOT / "profiles", project.folder / "shipped")
+    checked = project.check(CheckArguments(profiles=Path("shipped")))
+    assert checked.status == 0
+    assert checked.starting("error: ") == []
+    (warning,) = checked.starting("warning: ")
+    assert "DEEPSEEK_API_KEY" in warning
+    (ready,) = checked.starting("  ready for their keys, and in no group: ")
+    assert "qwen (DASHSCOPE_API_KEY)" in ready
+
+
+def test_a_plugin_that_cannot_be_loaded_is_a_warning_with_its_line(project: Project) -> None:
+    """Our choice: a bad plugin hurts only itself; it is read here, and not run."""
+    project.write("plugins/good.py", "import json\nfrom plugins.torn import x\nraise SystemExit\n")
+    project.write("plugins/torn.py", "import json\ndef f(:\n")
+    project.write("plugins/lacking/__init__.py", "import json\n\nfrom nobody_has_this.at_all import x\n")
+    checked = project.check()
+    assert checked.status == 0
+    found = [one for one in checked.starting("warning: ") if one.startswith("plugins")]
+    assert [one.partition(": ")[0] for one in found] == ["plugins/lacking/__init__.py:3", "plugins/torn.py:2"]
+    assert "'nobody_has_this'" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("provider", "right"),
+    [
+        (
+            "{api: openai-completions, base_url: https://api.deepseek.com/v1/chat/completions}",
+            "https://api.deepseek.com/v1",
+        ),
+        ("{api: openai-completions, base_url: https://models.example.org}", "https://models.example.org/v1"),
+        ("{api: openai-completions, base_url: https://platform.deepseek.com}", "https://api.deepseek.com/v1"),
+        ("{api: openai-completions, base_url: https://api.deepseek.com/anthropic}", "https://api.deepseek.com/v1"),
+    ],
+)
+def test_an_address_that_answers_nothing_is_a_warning_with_the_right_one(
+    project: Project, provider: str, right: str
+) -> None:
+    """Our choice: silence in the group told nobody before."""
+    project.write("profiles/models.yaml", GOOD_MODELS.replace("groups:", f"  odd: {provider}\ngroups:"))
+    (warning,) = [one for one in project.check(FAR_KEY="key").starting("warning: ") if "odd" in one]
+    assert warning.startswith("profiles/models.yaml:8:")
+    assert warning.endswith(right)

@@ -9,7 +9,7 @@ import pytest
 
 from ishiki.config import Redactor
 from ishiki.errors import ConfigError, GatewayError
-from ishiki.gateway import Gateway
+from ishiki.gateway import Gateway, read_catalogue
 
 from .kit import write_models
 
@@ -56,8 +56,28 @@ def test_the_shipped_file_answers_by_the_demo_until_its_key_is_set() -> None:
     assert [member.model.ref for member in bare.group("main").members] == ["demo:offline"]
     assert not bare.needs_litellm(["main"])
     keyed = Gateway.load(shipped, env={"DEEPSEEK_API_KEY": "sk-0123456789"})
-    assert [member.model.ref for member in keyed.group("main").members] == ["deepseek:deepseek-chat"]
+    assert [member.model.ref for member in keyed.group("main").members] == ["deepseek:deepseek-flash"]
     assert keyed.needs_litellm(["demo:offline", "main"])
+
+
+def test_blanks_around_an_address_are_not_part_of_it(tmp_path: Path) -> None:
+    """Our choice: they come with a copied line, and no address has any."""
+    text = 'providers: {far: {api: openai-completions, base_url: "${BASE}", models: [{id: m}]}}'
+    catalogue = read_catalogue(write_models(tmp_path, text), {"BASE": " https://models.example.org/v1 "})
+    assert catalogue.providers["far"].config.base_url == "https://models.example.org/v1"
+
+
+def test_a_provider_that_nobody_asked_for_is_told_in_one_line_for_all(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Our choice: the shipped file has blocks for many vendors."""
+    block = "{{api: openai-completions, api_key: '${{{0}_KEY}}', models: [{{id: m}}]}}"
+    text = f"providers: {{a: {block.format('A')}, b: {block.format('B')}, c: {block.format('C')}}}\n"
+    with caplog.at_level(logging.INFO):
+        catalogue = read_catalogue(write_models(tmp_path, text + "groups: {main: {models: ['c:m']}}"), {})
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+    assert "in no group, and without their keys: a, b" in caplog.text
+    assert catalogue.unset == ("C_KEY",)
 
 
 def test_models_providers_and_groups_are_listed_in_order(tmp_path: Path) -> None:
