@@ -164,7 +164,7 @@ def _patterns(known: KnownTools) -> tuple[tuple[str, re.Pattern[str]], ...]:
         for one, properties in known
         if properties
     ]
-    elements.append(rf"^[ \t]{{0,9}}+<{name}[ ]?/>{_SPACE}(?:$|<)")
+    elements.append(rf"^[ \t]{{0,9}}+<{name}[ ]?/>{_SPACE}(?:$|<)|<{name}[ ]?/>{_SPACE}\Z")
     call = rf"(?:print\([ ]?)?(?:await[ ])?(?:default_api\.|functions\.|tools\.)?{name}\("
     calls = [
         rf"^[ \t]{{0,9}}+\[?{call}{_SPACE}(?:[A-Za-z_]\w{{0,60}}+[ ]?(?:=(?!=)|\Z)|[{{\[])",

@@ -133,6 +133,10 @@ def test_a_torn_call_leaves_nothing_of_its_arguments(grammar: str) -> None:
     [
         ("hi</item></messages></send_message>", ["hi"]),
         ("hi\n</invoke>", ["hi"]),
+        ("<send_message>hello</send_message>", ["hello"]),
+        ('send_message({"messages": ["hello"]})', ["hello"]),
+        ("<send_message><messages><item>hello", ["hello"]),
+        ("hello <finish/>", ["hello"]),
         ("hello</parameter>\n</function>\n</tool_call>", ["hello"]),
         ("<messages><item>hello</item><item>you</item></messages>", ["hello", "you"]),
         ('messages:\n  - hello\n  - "you"\n</send_message>', ["hello", "you"]),
