@@ -14,8 +14,9 @@ from functools import lru_cache
 
 from ishiki.content.code_spans import code_at, code_spans
 from ishiki.modeltext.schema_values import HasSchema, Shape
+from ishiki.modeltext.torn_calls import KnownTools, second_half, torn_end
 
-__all__ = ["MINIMAX_MARK", "find_mark", "without_frame", "without_stray_end"]
+__all__ = ["MINIMAX_MARK", "find_mark", "without_frame"]
 
 _SPACE = r"[ \t\r\n]{0,200}+"
 _NAME_FOLLOWS = rf"[A-Za-z_][\w.:-]{{0,80}}+(?:{_SPACE}(?:[{{<]|\Z)|\()"
@@ -27,7 +28,7 @@ _ANGLE = re.compile(
     # Special tokens: <|…|> with either bar (DeepSeek's is the full-width one), and its DSML however it is spaced.
     r"[|｜][/A-Za-z_▁][\w▁./:\-]{1,60}+[|｜]>"
     r"|/?[ ]{0,2}+[|｜]{1,2}+[ ]{0,2}+DSML"
-    r"|\|(?:tool_call|tool_response|channel|turn|think)>|(?:tool_call|tool_response|channel|turn)\|>"
+    r"|\|\"\|>|\|(?:tool_call|tool_response|channel|turn|think)>|(?:tool_call|tool_response|channel|turn)\|>"
     # Names with a vendor in front: <minimax:tool_call>, <invoke>, <seed:tool_call>, <steptml:invoke>.
     r"|/?(?:minimax|antml|seed|steptml|longcat|hunyuan|mm):[a-z_]{2,40}+[ >]"
     r"|/?longcat_[a-z_]{2,40}+>"
@@ -67,32 +68,10 @@ _TORN_JSON = re.compile(
     rf"(?:\[{_SPACE})?\{{{_SPACE}\"(?:name|function|tool|action|tool_calls|thoughts|actions|messages)\"{_SPACE}"
     rf"(?::{_SPACE}[\[{{]?{_SPACE}[\[{{]?{_SPACE}(?:\"[\w.]{{0,64}}+)?)?\Z"
 )
-_TORN_CHARS = 120
-_MIN_TORN_CHARS = 3
-_MAX_TORN = 3
-_TORN_START = re.compile(r"<|\[|\]<|(?<![\[])\{|```|\b(?:functools|assistantc|commentary to)")
-_BLANK = re.compile(r"\s+")
 _FENCE_HEAD = re.compile(r"`{3,9}+\w{0,20}+\s{0,40}+")
+_MAX_TORN = 3
 _NEAR_CHARS = 300
 """How near a tool's name stands to the beginning of a call."""
-_OPEN_FENCE = re.compile(r"\n?[ \t]{0,9}```\w{0,20}\s{0,40}\Z")
-_OPENERS = (
-    *("<tool_calls>", "<tool_call>", "<toolcall>", "<TOOLCALL>", "<tool_use>", "<tool_request>", "<tool_code>"),
-    *("<function_calls>", "<function_call>", "<function=", "<invokename=", "<parametername=", "<longcat_tool_call>"),
-    *(
-        "<minimax:tool_call>",
-        "<seed:tool_call>",
-        "<invoke",
-        "<steptml:invoke",
-        "<action><function>",
-        "<messages><item>",
-    ),
-    *("[TOOL_CALLS]", "[TOOL_REQUEST]", "]<]minimax[>[", "functools[{", "assistantcommentaryto=functions."),
-    *("commentaryto=functions.", "```tool_code", "```tool_call", '{"name"', '[{"name"', '{"tool_calls"', '{"thoughts"'),
-    *('{"actions"', '{"action"', '{"function"', '{"arguments"', '{"messages"', '[{"function"', '[{"type"'),
-)
-"""Beginnings of calls, without white space, of which a part may be all that is there."""
-
 _CALL_TO = re.compile(r"(?:<\|start\|>)?(?:assistant)?[ ]?(?:commentary|analysis)?[ ]?to=functions\.[A-Za-z_]")
 _FENCE_NAME = re.compile(r"```(?:tool_code|tool_calls?|tool_use|function_calls?|tool)\b")
 _FUNCTOOLS = re.compile(r"\bfunctools\[[ ]?\{")
@@ -115,12 +94,6 @@ _FINAL = ("<|channel|>final<|message|>", "<|START_RESPONSE|>", "<|START_TEXT|>",
 
 _BOX = re.compile(r"<\|(?:begin|end)_of_box\|>")
 _TRAILING = re.compile(r"(?:\s|</s>|<end_of_turn>|<eos>|<start_of_turn>|<turn\|>|\[/?INST\])++\Z")
-_END_TAGS = frozenset(
-    {"tool_call", "tool_calls", "function_call", "function_calls", "invoke", "parameter", "function", "arguments"}
-    | {"params", "messages", "actions", "action", "toolcall", "tool_use", "item", "tool_code", "tool"}
-)
-_END_TAG = re.compile(r"</([A-Za-z_][\w:.-]{0,64})(>[ \t\r\n]{0,40}|)\Z")
-_MAX_END_TAGS = 32
 
 
 def find_mark(text: str, tools: Mapping[str, HasSchema] | None = None) -> int | None:
@@ -134,12 +107,19 @@ def find_mark(text: str, tools: Mapping[str, HasSchema] | None = None) -> int | 
     patterns = _patterns(known)
     names = [name for name, _ in known]
     spans = code_spans(text)
-    found = [start for pattern in patterns if (start := _first(pattern, text, spans, names)) is not None]
+    found = [
+        start
+        for needle, pattern in patterns
+        # Most texts hold nothing of the kind, and a look for one character costs next to nothing.
+        if needle in text and (start := _first(pattern, text, spans, names)) is not None
+    ]
+    if (half := second_half(text, known, spans)) is not None:
+        found.append(half)
     mark = min(found, default=None)
     # What stands before it, or the end of the text, may break off in the middle of another one.
     for _ in range(_MAX_TORN):
         end = len(text) if mark is None else mark
-        torn = _torn(text, end, names)
+        torn = torn_end(text, end, names)
         if torn is None or code_at(spans, torn) is not None:
             break
         mark = torn
@@ -166,27 +146,13 @@ def _is_fenced_call(text: str, span: tuple[int, int], start: int, names: Sequenc
     return any(name in text[start : start + _NEAR_CHARS] for name in names)
 
 
-def _torn(text: str, end: int, names: Sequence[str]) -> int | None:
-    """Return where call syntax begins that breaks off at `end`, or a block of code that was opened for it."""
-    begin = max(0, end - _TORN_CHARS)
-    tail = text[begin:end]
-    if end < len(text) and (fence := _OPEN_FENCE.search(tail)) is not None:
-        return begin + fence.start()
-    if end < len(text):
-        return None
-    for match in _TORN_START.finditer(tail):
-        rest = _BLANK.sub("", tail[match.start() :])
-        if len(rest) < _MIN_TORN_CHARS:
-            continue
-        openers = (*_OPENERS, *(form.format(name) for name in names for form in ("<{0}>", "[{0}(")))
-        if any(opener.startswith(rest) for opener in openers):
-            return begin + match.start()
-    return None
-
-
 @lru_cache(maxsize=64)
-def _patterns(known: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[re.Pattern[str], ...]:
-    own = (_ANGLE, _SQUARE, _CURLY, _TORN_JSON, _CALL_TO, _FENCE_NAME, _FUNCTOOLS, _GIGACHAT)
+def _patterns(known: KnownTools) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Return what finds the grammars, each with a text without which it finds nothing."""
+    own = (
+        ("<", _ANGLE), ("]", _SQUARE), ("{", _CURLY), ("{", _TORN_JSON), ("to=functions.", _CALL_TO),
+        ("```", _FENCE_NAME), ("functools[", _FUNCTOOLS), ("<|role_sep|>", _GIGACHAT),
+    )  # fmt: skip
     if not known:
         return own
     names = sorted((name for name, _ in known), key=len, reverse=True)
@@ -198,11 +164,16 @@ def _patterns(known: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[re.Patter
         for one, properties in known
         if properties
     ]
-    elements.append(rf"^[ \t]{{0,9}}+<{name}[ ]?/>{_SPACE}(?:$|<)")
+    elements.append(rf"^[ \t]{{0,9}}+<{name}[ ]?/>{_SPACE}(?:$|<)|<{name}[ ]?/>{_SPACE}\Z")
     call = rf"(?:print\([ ]?)?(?:await[ ])?(?:default_api\.|functions\.|tools\.)?{name}\("
     calls = [
         rf"^[ \t]{{0,9}}+\[?{call}{_SPACE}(?:[A-Za-z_]\w{{0,60}}+[ ]?(?:=(?!=)|\Z)|[{{\[])",
         rf"^[ \t]{{0,9}}+\[?{call}\)[ \t]*+\]?$",
+    ]
+    calls += [
+        rf"(?<![\w.`])\[?{re.escape(one)}\({_SPACE}(?:{_either(properties)})[ ]?=(?!=)"
+        for one, properties in known
+        if properties
     ]
     if odd:
         one = _either(odd)
@@ -212,17 +183,19 @@ def _patterns(known: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[re.Patter
         calls.append(rf"(?<![\w.`])\[?{one}\({_SPACE}(?:[A-Za-z_]\w{{0,60}}+[ ]?(?:=(?!=)|\Z)|\Z|[{{\[\"'])")
     thought = r"[^\n]{0,4000}+(?:\n(?!Action)[^\n]{0,4000}+){0,9}+\n+Action[ ]?:[ ]?"
     beside = rf"\"(?:id|type|tool_call_id)\"{_SPACE}:{_SPACE}\"[^\"\n]{{0,80}}+\"{_SPACE},{_SPACE}"
+    by_name = re.compile(
+        rf"(?:\[{_SPACE})?\{{{_SPACE}(?:{beside}){{0,3}}+"
+        rf"\"{_NAMING}\"{_SPACE}:{_SPACE}\"(?:functions\.)?{name}\"{_SPACE}"
+        rf"(?:,{_SPACE}(?:\"{_ARGUMENTS}\"|\"?[a-z_]{{0,16}}+\Z)|\}}{_SPACE}\]?{_SPACE}\Z|\Z)"
+    )
+    action = rf"(?m)^(?:\*\*)?Action(?:\*\*)?[ ]?[:：](?:\*\*)?[ \t]{{0,9}}+[`\"]?{name}[`\"]?[ \t]*+(?:\(|$)"
     return (
         *own,
-        re.compile("(?m)" + "|".join(elements)),
-        re.compile("(?m)" + "|".join(calls)),
-        re.compile(
-            rf"(?:\[{_SPACE})?\{{{_SPACE}(?:{beside}){{0,3}}+"
-            rf"\"{_NAMING}\"{_SPACE}:{_SPACE}\"(?:functions\.)?{name}\"{_SPACE}"
-            rf"(?:,{_SPACE}(?:\"{_ARGUMENTS}\"|\"?[a-z_]{{0,16}}+\Z)|\}}{_SPACE}\]?{_SPACE}\Z|\Z)"
-        ),
-        re.compile(rf"(?m)^(?:\*\*)?Action(?:\*\*)?[ ]?[:：](?:\*\*)?[ \t]{{0,9}}+[`\"]?{name}[`\"]?[ \t]*+(?:\(|$)"),
-        re.compile(rf"\bThought[ ]?:(?={thought}(?:{name}\b|[\w.]{{0,64}}+\Z))"),
+        ("<", re.compile("(?m)" + "|".join(elements))),
+        ("(", re.compile("(?m)" + "|".join(calls))),
+        ("{", by_name),
+        ("Action", re.compile(action)),
+        ("Thought", re.compile(rf"\bThought[ ]?:(?={thought}(?:{name}\b|[\w.]{{0,64}}+\Z))")),
     )
 
 
@@ -246,24 +219,3 @@ def without_frame(text: str) -> str:
     if trailing is not None and trailing.group().strip() and not ("</s>" in trailing.group() and "<s>" in text):
         text = text[: trailing.start()]
     return text
-
-
-def without_stray_end(text: str) -> str:
-    """Return `text` without closing tags of calls at its end that nothing in it opens."""
-    kept = text
-    is_call = False
-    for _ in range(_MAX_END_TAGS):
-        # What stands before the last tag is looked at as it is: tags are short.
-        found = _END_TAG.search(kept, max(0, len(kept) - _TORN_CHARS))
-        if found is None or f"<{found[1]}" in kept:
-            break
-        is_call = is_call or _ends_call(found[1], is_torn=not found[2])
-        kept = kept[: found.start()]
-    return kept.rstrip() if is_call else text
-
-
-def _ends_call(name: str, *, is_torn: bool) -> bool:
-    plain = name.lower().rsplit(":", 1)[-1]
-    if is_torn and len(plain) >= _MIN_TORN_CHARS:
-        return any(end.startswith(plain) for end in _END_TAGS)
-    return plain in _END_TAGS or "_" in plain

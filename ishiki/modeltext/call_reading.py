@@ -14,7 +14,7 @@ from typing import TypeAlias
 from ishiki.content.think import strip_think
 from ishiki.jsonvalue import JsonObject, JsonValue, read_array, read_object
 from ishiki.modeltext.call_marks import MINIMAX_MARK, find_mark, without_frame
-from ishiki.modeltext.element_values import read_arguments
+from ishiki.modeltext.element_values import only_parameter, read_arguments
 from ishiki.modeltext.json_text import JsonReader, arguments_json, compact_json, json_values, python_literal
 from ishiki.modeltext.python_calls import read_python_calls
 from ishiki.modeltext.schema_values import HasSchema, Shape
@@ -267,7 +267,11 @@ class _Reader:
         try:
             return read_yaml_arguments(inner, shape, is_closed=is_closed)
         except ValueError:
+            pass
+        only = only_parameter(shape) if is_closed and text and "<" not in text else None
+        if only is None or not shape.property(only).has_type("array"):
             return None
+        return {only: [text]}  # one text where a list of them is due
 
     def _named_json(self) -> Iterator[ReadCall]:
         """A name and, behind marks of any kind, its arguments as JSON: DeepSeek, Kimi, Mistral, harmony, Llama."""
@@ -354,6 +358,9 @@ class _Reader:
             if known is None:
                 continue
             shape = Shape.of(self._tools[known])
+            if len(positional) == 1 and not named and isinstance(positional[0], Mapping):
+                yield ReadCall(known, positional[0])
+                continue
             order = sorted(shape.properties(), key=lambda key: key not in shape.required())
             if len(positional) <= len(order):
                 yield ReadCall(known, {**dict(zip(order, positional, strict=False)), **named})

@@ -9,7 +9,7 @@ from ishiki.modeltext.schema_values import Shape
 from ishiki.modeltext.xml_scanner import Element, elements, from_xml_text, is_tag_name
 from ishiki.modeltext.yaml_values import MAX_YAML_CHARS, read_yaml_arguments
 
-__all__ = ["ITEM", "MAX_DEPTH", "read_arguments"]
+__all__ = ["ITEM", "MAX_DEPTH", "only_parameter", "read_arguments"]
 
 ITEM = "item"
 """The element of one thing in a list."""
@@ -42,8 +42,8 @@ def read_arguments(body: str, shape: Shape, *, is_closed: bool = True) -> JsonOb
         return {}
     if (listed := _yaml(body, text, shape)) is not None:
         return listed
-    only = _only_text_parameter(shape)
-    return None if only is None else {only: text}
+    only = only_parameter(shape)
+    return {only: text} if only is not None and "string" in shape.property(only).types else None
 
 
 def _wanted(shape: Shape) -> Callable[[str], bool]:
@@ -70,13 +70,12 @@ def _yaml(body: str, text: str, shape: Shape) -> JsonObject | None:
         return None
 
 
-def _only_text_parameter(shape: Shape) -> str | None:
+def only_parameter(shape: Shape) -> str | None:
+    """Return the one parameter that a lone value can be: the only required one, else the only one."""
     names = shape.properties()
     required = [name for name in names if name in shape.required()]
     candidates = required or names
-    if len(candidates) == 1 and "string" in shape.property(candidates[0]).types:
-        return candidates[0]
-    return None
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def _object(found: Sequence[Element], shape: Shape, depth: int) -> JsonObject:

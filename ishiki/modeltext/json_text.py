@@ -161,10 +161,40 @@ def arguments_json(text: str, *, is_cut: bool = False) -> JsonObject | None:
     if _last_closer(inner) is None and (is_cut or not _ends_behind_a_value(inner)):
         return None
     try:
+        value = strict_json(_with_right_brackets(inner))
+    except ValueError:
+        pass
+    else:
+        return value if isinstance(value, Mapping) and value else None
+    try:
         reading = JsonReader().read(inner)
     except ValueError:
         return None
     return reading.value if isinstance(reading.value, Mapping) and reading.value else None
+
+
+def _with_right_brackets(text: str) -> str:
+    """Return `text` without commas in front of closing brackets, and with those that are missing at its end."""
+    kept: list[str] = []
+    opened: list[str] = []
+    is_inside = is_escaped = False
+    comma: int | None = None
+    for char in text:
+        if is_inside:
+            is_inside = is_escaped or char != '"'
+            is_escaped = char == "\\" and not is_escaped
+        else:
+            is_inside = char == '"'
+            if char in _CLOSERS and comma is not None:
+                kept[comma] = ""
+            if char in _CLOSERS and opened:
+                opened.pop()
+            elif char in _OPENERS:
+                opened.append(_CLOSERS[_OPENERS.index(char)])
+            if not char.isspace():
+                comma = len(kept) if char == "," else None
+        kept.append(char)
+    return "".join([*kept, *reversed(opened)])
 
 
 def _ends_behind_a_value(text: str) -> bool:

@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 
 from ishiki.content import strip_think
 from ishiki.jsonvalue import JsonObject, JsonValue, normalise, read_array, read_str
-from ishiki.modeltext.call_marks import find_mark, without_frame, without_stray_end
+from ishiki.modeltext.call_marks import find_mark, without_frame
 from ishiki.modeltext.call_reading import read_calls
 from ishiki.modeltext.element_values import read_arguments
 from ishiki.modeltext.json_text import python_literal
 from ishiki.modeltext.schema_values import HasSchema, Shape
+from ishiki.modeltext.torn_calls import without_stray_end
 from ishiki.tools.deliveries import SEND_MESSAGE
 
 __all__ = ["plain_words", "words_of"]

@@ -71,6 +71,7 @@ def test_words_end_where_somebody_else_speaks(behind: str) -> None:
         "[11-30 10:00] tea\n[11-30 12:00] lunch",
         "```\n[11-30 10:00] (you) #12: hello\n```",
         "look (you): no",
+        "今天来的人有张三，李四和王五(123456)：大家好",
         "https://example.org/(you): x",
         "    indented\n        code",
     ],

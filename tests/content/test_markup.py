@@ -7,6 +7,7 @@ from ishiki.content import (
     Element,
     Node,
     Text,
+    canonical,
     element,
     escape,
     escape_attribute,
@@ -182,3 +183,21 @@ def test_texts_are_changed_also_inside_containers() -> None:
     nodes = parse('a<forward><message name="a">a</message></forward>b')
     changed = map_text(nodes, lambda text: text.replace("a", ""))
     assert changed == (element("forward", element("message", name="a")), Text("b"))
+
+
+@pytest.mark.parametrize(
+    ("markup", "meant"),
+    [
+        ('<at qq="42"/>', '<at id="42"/>'),
+        ('<at user_id="42" name="Rin"/>', '<at id="42" name="Rin"/>'),
+        ("<at uid=42>", '<at id="42"/>'),
+        ('<at qq="1" id="42"/>', '<at qq="1" id="42"/>'),
+        ('<quote message_id="7"/>hi', '<quote id="7"/>hi'),
+        ('<img url="https://a.b/c.png"/>', '<img src="https://a.b/c.png"/>'),
+        ('<markdown>**<at qq="42"/>**</markdown>', '<markdown>**<at id="42"/>**</markdown>'),
+        ('<at id="42"/>', '<at id="42"/>'),
+    ],
+)
+def test_an_attribute_under_another_name_is_the_one_that_is_meant(markup: str, meant: str) -> None:
+    """Reports: models write the platform's names; the mention was lost."""
+    assert serialise(canonical(parse(markup))) == meant

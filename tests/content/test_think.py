@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ishiki.content import strip_think
+from ishiki.testing.call_grammars import REASONING_FORMS
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,17 @@ def test_nothing_of_a_tag_is_left_and_stripping_again_changes_nothing(pieces: li
 def test_what_a_pair_holds_is_never_left(before: str, secret: str) -> None:
     """Design, what a group never sees."""
     assert strip_think(f"{before}<think>{secret}SECRET</think>").find("SECRET") == -1
+
+
+@pytest.mark.parametrize("form", REASONING_FORMS.values(), ids=REASONING_FORMS)
+def test_reasoning_in_every_vendors_form_is_taken_out(form: str) -> None:
+    """Chat templates of the vendors; in front of words, between them, and where it is never closed."""
+    assert strip_think(f"{form}hello") == "hello"
+    assert "SECRET" not in strip_think(f"one {form} two")
+    assert "SECRET" not in strip_think(f"hello {form[: form.index('SECRET') + 6]}")
+
+
+@pytest.mark.parametrize("text", ["[think] about it", "the channel is on", "<thanks>you</thanks>", "think: yes", "◁x▷"])
+def test_what_only_looks_like_reasoning_stays(text: str) -> None:
+    """Our choice."""
+    assert strip_think(text) == text

@@ -471,7 +471,7 @@ async def test_what_a_plugin_makes_of_a_call_is_json_as_well() -> None:
     class Hook(AgentPlugin):
         name = "hook"
 
-        def before_tool_call(self, decision: ToolDecision, info: ToolCallInfo) -> ToolDecision:
+        def before_tool_call(self, decision: ToolDecision, call: ToolCallInfo) -> ToolDecision:
             return Replace(cast("JsonObject", {"value": date(2026, 1, 2)}))
 
         def after_tool_call(self, outcome: ToolOutcome) -> ToolOutcome:

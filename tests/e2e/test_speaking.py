@@ -29,12 +29,14 @@ _JSON = json.dumps({"name": "send_message", "arguments": {"messages": [_SECRET]}
         pytest.param(plain(_SECRET), id="plain assistant text"),
         pytest.param(plain(None, reasoning=_SECRET), id="reasoning"),
         pytest.param(plain(f"<think>{_SECRET}</think>"), id="thoughts"),
-        pytest.param(plain(_JSON), id="tool JSON as text"),
-        pytest.param(plain(f"<tool_call>{_JSON}</tool_call>"), id="a tool call as text"),
+        pytest.param(plain(_JSON[:-9]), id="tool JSON as text that breaks off"),
+        pytest.param(plain(f"<tool_call>{_JSON[:-9]}"), id="a tool call as text that breaks off"),
         pytest.param(reply_saying(f"<think>{_SECRET}</think>"), id="a message of thoughts alone"),
         pytest.param(reply_saying(f"<think>{_SECRET}"), id="thoughts without an end"),
         pytest.param(tool_calls([call("send_message", f'{{"messages": ["{_SECRET}')]), id="broken arguments"),
-        pytest.param(tool_calls([call("send_message", {"messages": _SECRET})]), id="arguments against the schema"),
+        pytest.param(
+            tool_calls([call("send_message", {"messages": {"a": _SECRET}})]), id="arguments against the schema"
+        ),
         pytest.param(tool_calls([call("say", {"messages": [_SECRET]})]), id="an unknown tool"),
         pytest.param(Completion(content=_SECRET, choices="empty"), id="no choices"),
         pytest.param(plain([{"type": "text", "text": _SECRET}]), id="content as a list of parts"),

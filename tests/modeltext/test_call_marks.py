@@ -12,8 +12,9 @@ from ishiki.content.line_heads import without_line_heads
 from ishiki.content.written_breaks import with_line_breaks
 from ishiki.core.model import ToolSpec
 from ishiki.jsonvalue import JsonObject
-from ishiki.modeltext.call_marks import find_mark, without_frame, without_stray_end
+from ishiki.modeltext.call_marks import find_mark, without_frame
 from ishiki.modeltext.call_reading import read_calls
+from ishiki.modeltext.torn_calls import without_stray_end
 from ishiki.testing.call_grammars import CALL_GRAMMARS
 from ishiki.tools._speech import compose
 
@@ -132,6 +133,10 @@ def test_a_torn_call_leaves_nothing_of_its_arguments(grammar: str) -> None:
     [
         ("hi</item></messages></send_message>", ["hi"]),
         ("hi\n</invoke>", ["hi"]),
+        ("<send_message>hello</send_message>", ["hello"]),
+        ('send_message({"messages": ["hello"]})', ["hello"]),
+        ("<send_message><messages><item>hello", ["hello"]),
+        ("hello <finish/>", ["hello"]),
         ("hello</parameter>\n</function>\n</tool_call>", ["hello"]),
         ("<messages><item>hello</item><item>you</item></messages>", ["hello", "you"]),
         ('messages:\n  - hello\n  - "you"\n</send_message>', ["hello", "you"]),
@@ -151,6 +156,27 @@ def test_a_torn_call_leaves_nothing_of_its_arguments(grammar: str) -> None:
 def test_of_frames_and_torn_ends_the_words_are_left(text: str, said: list[str]) -> None:
     """Chat templates of the vendors, and the second halves of our own engines' grammars."""
     assert compose([text], is_raw=False, plain_text=False, max_chars=5_000, tools=TOOLS).messages == said
+
+
+@pytest.mark.parametrize(
+    "half",
+    [
+        'name":"search","arguments":{"query":"SECRET","limit":3}}',
+        '"arguments": {"messages": ["SECRET"]}}\n</tool_call>',
+        'calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>search\n```json\n{"query":"SECRET"}\n```',
+        "call_begin|>functions.search:0<|tool_call_argument_begin|>{}",
+        '{"messages": ["SECRET"]}</invoke>',
+        "</parameter>\n</invoke>\n</function_calls>\nSECRET",
+        "<query>SECRET</query>\n<limit>3</limit>\n</search>",
+        'Action Input: {"query": "SECRET"}',
+        '/tool_call>\n<tool_call>{"name": "search"',
+        '"actions":[{"function":"search","params":{"query":"SECRET"}}]}',
+    ],
+)
+def test_of_the_second_half_of_a_call_nothing_is_said(half: str) -> None:
+    """Our choice: a server has read the beginning, or a model has lost it."""
+    speech = compose([f"hello\n{half}\n"], is_raw=False, plain_text=False, max_chars=5_000, tools=TOOLS)
+    assert [message.strip() for message in speech.messages] in (["hello"], ["hello\nname"])
 
 
 _UNITS = [

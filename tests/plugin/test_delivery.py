@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ishiki.content import escape
-from ishiki.jsonvalue import JsonValue
+from ishiki.jsonvalue import JsonValue, read_object, read_str
 from ishiki.plugin.delivery import to_segments
 from ishiki.plugin.segments import read_message
 from ishiki.testing.onebot_frames import Frame, segment
@@ -122,3 +122,22 @@ def test_any_markup_becomes_segments_that_read_back(markup: str) -> None:
     kinds = {str(part["type"]) for part in message.segments}
     assert kinds <= {"text", "at", "reply", "image", "record", "video", "face", "rps", "dice"}
     assert "<unknown" not in read_message(list(message.segments)).markup
+
+
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        ('hi <at qq="42"/>', ["hi ", "@42"]),
+        ('hi <at name="Rin"/>', ["hi @Rin"]),
+        ('<card title="News">look</card> there', ["look there"]),
+        ('<card title="News"/> there', ["News there"]),
+        ("<forward><message>one</message><message> two</message></forward>", ["one two"]),
+    ],
+)
+def test_an_element_that_cannot_be_used_leaves_its_words(content: str, texts: list[str]) -> None:
+    """Our choice: nothing that was said vanishes."""
+    segments = to_segments(content).segments
+    said = [
+        read_str(data, "text") or f"@{read_str(data, 'qq')}" for one in segments if (data := read_object(one, "data"))
+    ]
+    assert said == texts

@@ -14,7 +14,7 @@ from ishiki.testing.openai_server import ChatRequest
 from tests.faults.shared_bot import SharedBot, on_stage, shared_bot
 from tests.runtime.kit import SELF, profile_text, running
 
-from .stage import mending
+from .stage import always, mending
 
 ENGINES = ("native", "v3", "hermes", "qwen3coder", "morph-xml", "yaml-xml")
 VENDORS = ("deepseek-v3", "deepseek-dsml", "qwen", "mistral-v11", "kimi-k2", "glm", "gpt-oss", "gemini")
@@ -38,7 +38,7 @@ async def test_a_mention_is_answered_by_a_call_in_any_grammar(tmp_path: Path, en
 async def test_a_model_that_calls_what_is_not_there_is_asked_three_times(tmp_path: Path) -> None:
     """Issue: 20 requests for one mention; a model that has not found the form by then will not."""
     async with running(tmp_path) as bot:
-        bot.server.responder = lambda request: replies.tool_calls([replies.call("say", {"text": "hi"})])
+        bot.server.responder = always(replies.tool_calls([replies.call("say", {"text": "hi"})]))
         bot.mention("hello?")
         await bot.quiet()
         assert len(bot.server.requests) == 3
