@@ -13,6 +13,7 @@ from nonebot.drivers import ASGIMixin
 from nonebot.log import logger
 
 from ishiki.config import Settings, read_environment
+from ishiki.config.settings import MAX_FRAME_BYTES
 from ishiki.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parent
@@ -70,7 +71,9 @@ def main() -> None:
     driver = nonebot.get_driver()
     if isinstance(driver, ASGIMixin):
         check_port(str(driver.config.host), driver.config.port)
-    nonebot.run()
+        nonebot.run(ws_max_size=MAX_FRAME_BYTES)
+    else:
+        nonebot.run()
 
 
 if __name__ == "__main__":

@@ -7,22 +7,46 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Final, TypeVar
 
 from ishiki.content import visible_text
 from ishiki.contracts.events import MESSAGE_CREATED, ChannelRef, ChatEvent, MessageCreated, Quote, User
 from ishiki.core.entries import DELIVERY, Entry
 from ishiki.core.messages import CustomMessage
 from ishiki.jsonvalue import JsonObject, JsonValue, read_array, read_int, read_object, read_str
+from ishiki.runtime.uploads import Uploads
 
 __all__ = ["FactMemory"]
 
 K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 _REMEMBERED = 2_000
 """Keys of a runtime that count for duplicates. Source: design, channel queue; in cross mode its channels share them."""
 
 _SAID_STATES = frozenset({"sent", "unknown"})
+
+_WORDLESS_MS: Final = 120_000
+"""How far the report of a message without words, such as a picture, may be dated from its sending. Our choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A message of this mind's own, whose id is known."""
+
+    words: str
+    timestamp: int
+    """Epoch milliseconds by our clock; 0 where a checkpoint of an earlier version tells neither this nor the words."""
+
+    def is_reported_by(self, event: MessageCreated) -> bool:
+        """Whether `event`, which has its id, tells of it: ids may begin anew when the implementation does."""
+        if not self.timestamp:
+            return True
+        words = _bare(_words(event.content))
+        if self.words or words:
+            return self.words == words
+        return abs(event.timestamp - self.timestamp) <= _WORDLESS_MS
 
 
 class FactMemory:
@@ -35,8 +59,9 @@ class FactMemory:
     def __init__(self) -> None:
         """Remember nothing."""
         self._heard: OrderedDict[str, None] = OrderedDict()
-        self._said: OrderedDict[tuple[str, str], None] = OrderedDict()
-        """Account and message id."""
+        self._said: OrderedDict[tuple[str, str], _Said] = OrderedDict()
+        """By account and message id; of one id, what was said last."""
+        self._uploads = Uploads()
         self._unconfirmed: OrderedDict[tuple[ChannelRef, str], None] = OrderedDict()
         """Channel and words."""
         self._in_flight: OrderedDict[tuple[str | None, str, int], tuple[ChannelRef, str]] = OrderedDict()
@@ -46,17 +71,19 @@ class FactMemory:
         """Take over what a checkpoint holds, and then what the entries behind it tell."""
         for key in read_array(checkpoint, "recentIds"):
             if isinstance(key, str) and key:
-                _remember(self._heard, key)
+                _remember(self._heard, key, None)
         for sent in read_array(checkpoint, "sentIds"):
             if isinstance(sent, Mapping) and (message_id := read_str(sent, "id")):
-                _remember(self._said, (read_str(sent, "sid"), message_id))
+                said = _Said(read_str(sent, "words"), read_int(sent, "timestamp"))
+                _remember(self._said, (read_str(sent, "sid"), message_id), said)
+        self._uploads.restore(read_array(checkpoint, "uploads"))
         for unsure in read_array(checkpoint, "unconfirmed"):
             if isinstance(unsure, Mapping) and (words := read_str(unsure, "words")):
-                _remember(self._unconfirmed, (_channel_of(unsure), words))
+                _remember(self._unconfirmed, (_channel_of(unsure), words), None)
         for entry in entries:
             self.note_entry(entry)
         for unsure in self._in_flight.values():  # the process ended in the middle: no outcome will come
-            _remember(self._unconfirmed, unsure)
+            _remember(self._unconfirmed, unsure, None)
         self._in_flight.clear()
 
     def note_entry(self, entry: Entry) -> None:
@@ -68,8 +95,10 @@ class FactMemory:
         if not isinstance(message, CustomMessage) or message.type != MESSAGE_CREATED:
             return
         # Opening a channel reads a thousand of these: only what makes the key is looked at.
-        if key := _key_of_data(message.data):
-            _remember(self._heard, key)
+        channel = _channel_of_data(message.data)
+        if key := _key_of_data(channel, message.data):
+            _remember(self._heard, key, None)
+        self._uploads.note_data(channel, message.data)
 
     def _note_delivery(self, entry: Entry) -> None:
         data = entry.json_data
@@ -82,24 +111,30 @@ class FactMemory:
             if len(self._in_flight) > _REMEMBERED:
                 self._in_flight.popitem(last=False)
         elif state == "unknown" and words:
-            _remember(self._unconfirmed, (channel, words))
+            _remember(self._unconfirmed, (channel, words), None)
         if state in _SAID_STATES and (message_id := read_str(data, "id")):
-            _remember(self._said, (channel.sid, message_id))
+            _remember(self._said, (channel.sid, message_id), _Said(_bare(words), entry.timestamp))
 
     def note(self, event: ChatEvent) -> None:
         """Remember a fact."""
         key = _key(event)
         if key:
-            _remember(self._heard, key)
+            _remember(self._heard, key, None)
+        if isinstance(event, MessageCreated):
+            self._uploads.note(event)
 
     def is_known(self, event: ChatEvent) -> bool:
         """Whether the same fact was heard before, or is the report of what this mind said itself.
 
-        Without a usable id nothing is a duplicate.
+        An id alone never makes a duplicate, for it may begin anew; without a usable id nothing is one, but the notice
+        of a file that a message has brought already.
         """
-        is_own = isinstance(event, MessageCreated) and event.is_self
-        if is_own and (event.channel.sid, event.message_id) in self._said:
-            return True
+        if isinstance(event, MessageCreated):
+            said = self._said.get((event.channel.sid, event.message_id)) if event.is_self else None
+            if said is not None and said.is_reported_by(event):
+                return True
+            if self._uploads.is_known(event):
+                return True
         key = _key(event)
         return bool(key) and key in self._heard
 
@@ -137,7 +172,11 @@ class FactMemory:
         """Return the part of a checkpoint that restores this."""
         return {
             "recentIds": list(self._heard),
-            "sentIds": [{"id": message_id, "sid": sid} for sid, message_id in self._said],
+            "sentIds": [
+                {"id": message_id, "sid": sid, "words": said.words, "timestamp": said.timestamp}
+                for (sid, message_id), said in self._said.items()
+            ],
+            "uploads": self._uploads.checkpoint(),
             "unconfirmed": [
                 {"sid": channel.sid, "channelId": channel.channel_id, "words": words}
                 for channel, words in self._unconfirmed
@@ -153,26 +192,35 @@ def _words(content: str) -> str:
     return visible_text(content).strip()
 
 
+def _bare(words: str) -> str:
+    """Return words without the blanks, which implementations set and drop around what is no text."""
+    return "".join(words.split())
+
+
 def _key(event: ChatEvent) -> str:
     if not event.message_id:
         return ""
     # The channel is part of it: in cross mode one runtime hears many.
     if isinstance(event, MessageCreated):
         return f"{event.channel}|{event.message_id}|{event.user.id}|{event.timestamp}"
-    return f"{event.channel}|{event.message_id}|recalled"
+    return f"{event.channel}|{event.message_id}|{event.user_id}|{event.timestamp}|recalled"
 
 
-def _key_of_data(data: JsonObject) -> str:
+def _channel_of_data(data: JsonObject) -> str:
+    """Return the channel of a message in the log's form, as `str(ChannelRef)` writes it."""
+    return f"{read_str(data, 'platform')}:{read_str(data, 'selfId')}/{read_str(data, 'channelId')}"
+
+
+def _key_of_data(channel: str, data: JsonObject) -> str:
     """Return the key of the message that `data` holds in the log's form."""
     message_id = read_str(data, "messageId")
     if not message_id:
         return ""
-    channel = f"{read_str(data, 'platform')}:{read_str(data, 'selfId')}/{read_str(data, 'channelId')}"
     return f"{channel}|{message_id}|{read_str(read_object(data, 'user'), 'id')}|{read_int(data, 'timestamp')}"
 
 
-def _remember(memory: OrderedDict[K, None], key: K) -> None:
-    memory[key] = None
+def _remember(memory: OrderedDict[K, V], key: K, value: V) -> None:
+    memory[key] = value
     memory.move_to_end(key)
     while len(memory) > _REMEMBERED:
         memory.popitem(last=False)
