@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from typing import Any
 
 import anyio
 import pytest
@@ -95,7 +96,7 @@ async def test_a_picture_inside_a_frame_is_taken_in_both_directions(
         peer = OneBotPeer() if is_forward else None
         if peer is not None:
             await stack.enter_async_context(peer)
-        settings = {"onebot_ws_urls": {peer.url}} if peer is not None else {}
+        settings: dict[str, Any] = {"onebot_ws_urls": {peer.url}} if peer is not None else {}
         bot = await stack.enter_async_context(running_bot(monkeypatch, **settings))
         if peer is None:
             peer = await stack.enter_async_context(OneBotPeer(bot.url))
@@ -117,7 +118,7 @@ async def test_a_frame_over_the_bound_costs_its_connection_and_one_line_in_the_l
         peer = OneBotPeer() if is_forward else None
         if peer is not None:
             await stack.enter_async_context(peer)
-        settings = {"onebot_ws_urls": {peer.url}} if peer is not None else {}
+        settings: dict[str, Any] = {"onebot_ws_urls": {peer.url}} if peer is not None else {}
         bot = await stack.enter_async_context(running_bot(monkeypatch, **settings))
         if peer is None:
             peer = await stack.enter_async_context(OneBotPeer(bot.url))
