@@ -285,9 +285,11 @@ class Adapter(OneBotAdapter):
             if self._connections.get(self_id) is earlier:
                 return True
         connection.refused_for = self_id
-        log = logger.debug if self_id in self._told_of_two_ways else logger.warning
+        if self_id in self._told_of_two_ways:
+            logger.debug("account %s is connected another way; %s waits", self_id, _way_in_words(connection))
+            return False
         self._told_of_two_ways.add(self_id)
-        log(
+        logger.warning(
             "account %s is connected %s and also %s: the first is kept, the other waits until it is lost; set up one",
             self_id,
             _way_in_words(earlier),
