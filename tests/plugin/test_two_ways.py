@@ -134,3 +134,16 @@ async def test_a_frame_over_the_bound_costs_its_connection_and_one_line_in_the_l
         await peer.say([at(int(SELF)), text("after")], group_id=500)
         assert (await bot.said(2))[-1].endswith("after")
         assert [line for line in log.lines.items if "a frame of more than 1 MiB" in line] != []
+
+
+async def test_a_history_full_of_pictures_comes_over_a_forward_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bug: a history of more than 1 MiB ended the connection, and each backfill behind it ended it again."""
+    picture = segment("image", file="base64://" + "A" * 2**18)
+    async with OneBotPeer() as peer, running_bot(monkeypatch, onebot_ws_urls={peer.url}) as bot:
+        await bot.adapter.accounts.wait_online(SELF)
+        for number in range(20):
+            await peer.say([text(f"{number} "), picture], group_id=500, is_reported=False)
+        found = await bot.platform.recent_history(bot_kit.GROUP, 50)
+        assert found is not None
+        assert [message.content for message in found] == [f"{number} <img/>" for number in range(20)]
+        assert bot.adapter.accounts.connection_count(SELF) == 1
