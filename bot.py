@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 
 import nonebot
+from nonebot.drivers import ASGIMixin
 from nonebot.log import logger
 
 from ishiki.config import ENV_ENCODING, Settings, environment_files, read_environment
 from ishiki.config.host_settings import blank_overrides
+from ishiki.config.settings import MAX_FRAME_BYTES
 from ishiki.errors import ConfigError, StorageError
 from ishiki.runtime.preflight import judge_start
 
@@ -49,7 +51,10 @@ def main() -> None:
     if nonebot.load_plugin("ishiki.plugin") is None:
         sys.exit("Ishiki itself could not be loaded; the lines above say why.")
     load_plugins(ROOT / "plugins")
-    nonebot.run()
+    if isinstance(nonebot.get_driver(), ASGIMixin):
+        nonebot.run(ws_max_size=MAX_FRAME_BYTES)
+    else:
+        nonebot.run()
 
 
 if __name__ == "__main__":

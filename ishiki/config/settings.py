@@ -29,12 +29,19 @@ from ishiki.config.zones import check_zone, meant_zone, reversed_offset
 from ishiki.errors import ConfigError
 from ishiki.jsonvalue import JsonValue
 
-__all__ = ["FsyncPolicy", "SettingRow", "Settings", "setting_name", "setting_rows"]
+__all__ = ["MAX_FRAME_BYTES", "FsyncPolicy", "SettingRow", "Settings", "setting_name", "setting_rows"]
 
 logger = logging.getLogger(__name__)
 
 FsyncPolicy: TypeAlias = Literal["always", "interval", "never"]
 """When the log is forced to the disk: with each append, once a second, or when the system likes."""
+
+MAX_FRAME_BYTES = 64 * 2**20
+"""The largest WebSocket frame of a OneBot implementation that is taken, in bytes, in both directions.
+
+Our choice: above what NapCat takes itself (50 MiB, its `maxPayload`); a picture in base64 is one frame, and so is a
+history full of them.
+"""
 
 _PREFIX = "ISHIKI_"
 

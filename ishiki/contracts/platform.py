@@ -92,8 +92,11 @@ class Platform(Protocol):
         """Fetch a message by its id; None where the end does not have it or does not answer in time."""
         ...
 
-    async def recent_history(self, channel: ChannelRef, count: int) -> Sequence[MessageCreated]:
-        """Fetch the newest messages of a channel, oldest first; empty where the end does not offer that."""
+    async def recent_history(self, channel: ChannelRef, count: int) -> Sequence[MessageCreated] | None:
+        """Fetch the newest messages of a channel, oldest first; empty where the end does not offer that.
+
+        None: it was asked, and no answer came. Who asks again had better ask for fewer.
+        """
         ...
 
     async def standing(self, channel: ChannelRef) -> Standing | None:

@@ -2,8 +2,9 @@
 
 What differs from the stock adapter, and why (design, one message in): a frame reaches intake in wire order, before
 anything can fail to parse, delay or change it; a frame that is no JSON ends no connection; the newest connection of an
-account wins; other plugins get events only when one of them has a matcher, and not without bound; every task has an
-owner. Over a WebSocket, calls are answered or end as unknown; nothing waits for a socket that is gone.
+account wins, unless it came another way and the one there is still answers; other plugins get events only when one of
+them has a matcher, and not without bound; every task has an owner. Over a WebSocket, calls are answered or end as
+unknown; nothing waits for a socket that is gone.
 """
 
 from __future__ import annotations
@@ -17,15 +18,17 @@ import anyio
 from nonebot.adapters.onebot.v11 import Adapter as OneBotAdapter
 from nonebot.adapters.onebot.v11 import Bot, Event
 from nonebot.adapters.onebot.v11.exception import ActionFailed, ApiNotAvailable
-from nonebot.drivers import URL, Driver, HTTPClientMixin, Request, Response, Timeout, WebSocket
+from nonebot.drivers import URL, Driver, HTTPClientMixin, Request, Response, WebSocket
 from nonebot.exception import WebSocketClosed
 from typing_extensions import override
 
+from ishiki.config.settings import MAX_FRAME_BYTES
 from ishiki.core.clock import SystemClock
 from ishiki.jsonvalue import JsonObject, JsonValue
-from ishiki.plugin.accounts import Accounts
+from ishiki.plugin.accounts import Accounts, sid_of
 from ishiki.plugin.connection import Connection, LateCalls, NotHandedOverError
 from ishiki.plugin.event_passage import EventPassage
+from ishiki.plugin.forward_socket import TOO_BIG, dial
 from ishiki.plugin.intake import Intake
 from ishiki.plugin.sent_registry import SentRegistry
 from ishiki.plugin.wire import decode, read_id
@@ -41,6 +44,9 @@ _CONNECT_S: Final = 30.0
 """Seconds a forward connection may take to open, as in the stock adapter."""
 
 _MAX_RECONNECT_S: Final = 15.0
+
+_ALIVE_S: Final = 2.0
+"""Seconds in which a connection has to answer, where another way to its account is about to replace it. Our choice."""
 
 _GOOD_RETCODES: Final = (0, 1, None)
 """0: done; 1: will be done (`_async` actions)."""
@@ -72,11 +78,17 @@ class Adapter(OneBotAdapter):
     reconnect_s: ClassVar[float] = 3.0
     """Seconds until a lost forward connection is tried again; doubles up to 15 while that fails."""
 
+    max_frame_bytes: ClassVar[int] = MAX_FRAME_BYTES
+    """Of a forward connection."""
+
     @override
     def __init__(self, driver: Driver, **kwargs: object) -> None:
         """Set the routes and connections up, as the stock adapter does."""
         self._connections: dict[str, Connection] = {}
         self._late = LateCalls()
+        self._vacated: dict[str, anyio.Event] = {}
+        """Set when the account's connection is lost, for who was refused because of it."""
+        self._told_of_two_ways: set[str] = set()
         super().__init__(driver, **kwargs)
 
     @classmethod
@@ -92,6 +104,8 @@ class Adapter(OneBotAdapter):
         """
         if not isinstance(json_data, Mapping) or "post_type" not in json_data:
             return None
+        if json_data.get("meta_event_type") == "lifecycle":  # over HTTP the only sign of a start
+            cls.sent.connected(sid_of(read_id(json_data, "self_id")))
         cls.intake.offer(json_data)
         return super().json_to_event(json_data) if cls.passage.admits() else None
 
@@ -105,8 +119,11 @@ class Adapter(OneBotAdapter):
             logger.warning("a connection for account %r is refused: %s", self_id, refusal)
             await websocket.close(1008, refusal)
             return
-        await websocket.accept()
         connection = Connection(websocket, self_id, self._late)
+        if not await self._is_admitted(connection, self_id):
+            await websocket.close(1008, "the account is connected another way")
+            return
+        await websocket.accept()
         self._adopt(connection)
         await self._serve(connection)
 
@@ -132,17 +149,25 @@ class Adapter(OneBotAdapter):
         shown = str(url.with_query(None).with_user(None))  # a query may hold the token
         token = self.onebot_config.onebot_access_token
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        request = Request("GET", url, headers=headers, timeout=Timeout(connect=_CONNECT_S, close=_CLOSE_S))
         wait_s = self.reconnect_s
         while True:
+            refused_for = ""
             try:
-                async with self.websocket(request) as websocket:
+                async with dial(
+                    str(url), headers, connect_s=_CONNECT_S, close_s=_CLOSE_S, max_frame_bytes=self.max_frame_bytes
+                ) as websocket:
                     logger.info("connected to %s", shown)
                     wait_s = self.reconnect_s
-                    await self._serve(Connection(websocket, late=self._late))
-                    logger.warning("the connection to %s has ended; trying again in %.0f s", shown, wait_s)
+                    connection = Connection(websocket, late=self._late, way=shown)
+                    await self._serve(connection)
+                    refused_for = connection.refused_for
+                    if not refused_for:
+                        logger.warning("the connection to %s has ended; trying again in %.0f s", shown, wait_s)
             except Exception as error:  # noqa: BLE001 (each driver raises its own; this loop is the owner and goes on)
                 logger.warning("no connection to %s (%s); trying again in %.0f s", shown, error, wait_s)
+            if refused_for and refused_for in self._connections:
+                await self._vacated.setdefault(refused_for, anyio.Event()).wait()
+                continue
             await anyio.sleep(wait_s)
             wait_s = min(2 * wait_s, _MAX_RECONNECT_S)
 
@@ -200,8 +225,15 @@ class Adapter(OneBotAdapter):
         while True:
             try:
                 data = await connection.websocket.receive()
-            except WebSocketClosed:
+            except WebSocketClosed as closed:
+                if closed.code == TOO_BIG:
+                    logger.warning(
+                        "account %s sent a frame of more than %d MiB; it is lost, and its connection ends",
+                        connection.self_id or "?",
+                        self.max_frame_bytes // 2**20,
+                    )
                 return
+            connection.frames += 1
             frame = _decoded(data)
             if not isinstance(frame, Mapping):
                 # Not an end of the connection: the frames around it are good.
@@ -209,6 +241,9 @@ class Adapter(OneBotAdapter):
                 log("account %s sent a frame that is no JSON object; it is passed over", connection.self_id or "?")
                 has_warned = True
             elif "post_type" in frame:
+                named = read_id(frame, "self_id")
+                if not connection.self_id and named and not await self._is_admitted(connection, named):
+                    return
                 self._take(connection, frame)
             elif not connection.answer(frame):
                 self._take_late(connection, frame)
@@ -258,6 +293,34 @@ class Adapter(OneBotAdapter):
         # NoneBot's base class types them as its own base class; this adapter makes no other.
         return cast("dict[str, Bot]", self.bots)
 
+    async def _is_admitted(self, connection: Connection, self_id: str) -> bool:
+        """Whether `connection` may become the account's own.
+
+        Of the same way the newest connection wins at once. Where the account is connected another way, as when reverse
+        and forward are both set up, the one there is stays as long as it answers: each would push the other out, for
+        ever.
+        """
+        while True:
+            earlier = self._connections.get(self_id)
+            if earlier is None or earlier.way == connection.way:
+                return True
+            if await earlier.is_alive(_ALIVE_S) and self._connections.get(self_id) is earlier:
+                break
+            if self._connections.get(self_id) is earlier:
+                return True
+        connection.refused_for = self_id
+        if self_id in self._told_of_two_ways:
+            logger.debug("account %s is connected another way; %s waits", self_id, _way_in_words(connection))
+            return False
+        self._told_of_two_ways.add(self_id)
+        logger.warning(
+            "account %s is connected %s and also %s: the first is kept, the other waits until it is lost; set up one",
+            self_id,
+            _way_in_words(earlier),
+            _way_in_words(connection),
+        )
+        return False
+
     def _adopt(self, connection: Connection) -> None:
         """Make `connection` the account's own; an earlier one ends now."""
         self_id = connection.self_id
@@ -277,10 +340,13 @@ class Adapter(OneBotAdapter):
             del self._connections[connection.self_id]
             self.connections.pop(connection.self_id, None)
             self._disconnect(connection.self_id)
+            if (waiting := self._vacated.pop(connection.self_id, None)) is not None:
+                waiting.set()
 
     def _connect(self, self_id: str) -> Bot:
         bot = Bot(self, self_id)
         self.bot_connect(bot)
+        self.sent.connected(sid_of(self_id))
         self.accounts.connected(self_id, bot)
         logger.info("account %s is connected", self_id)
         return bot
@@ -330,6 +396,10 @@ class Adapter(OneBotAdapter):
 
     def _is_reached_by_http(self, self_id: str) -> bool:
         return self_id in self.onebot_config.onebot_api_roots and isinstance(self.driver, HTTPClientMixin)
+
+
+def _way_in_words(connection: Connection) -> str:
+    return f"by ONEBOT_WS_URLS ({connection.way})" if connection.way else "by reverse WebSocket"
 
 
 def _decoded(data: str | bytes) -> JsonValue:

@@ -5,6 +5,7 @@ Source: OneBot v11, communication over WebSocket: a call carries an `echo`, and 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 from collections import OrderedDict
@@ -68,13 +69,21 @@ class Connection:
     Attributes:
         websocket: NoneBot's socket.
         self_id: the account; "" until its first frame names it (forward connections).
+        way: how it came about: the address that we dialled, or "" where the OneBot implementation dialled us.
+        frames: how many have come.
+        refused_for: the account for which it was refused, since another way to it is open; else "".
         scope: cancelled when a newer connection takes over.
     """
 
-    def __init__(self, websocket: WebSocket, self_id: str = "", late: LateCalls | None = None) -> None:
+    def __init__(
+        self, websocket: WebSocket, self_id: str = "", late: LateCalls | None = None, *, way: str = ""
+    ) -> None:
         """Wrap an accepted socket; `late` takes the sends that end without an answer."""
         self.websocket = websocket
         self.self_id = self_id
+        self.way = way
+        self.frames = 0
+        self.refused_for = ""
         self.scope = anyio.CancelScope()
         self.is_lost = False
         self._calls: dict[str, _Call] = {}
@@ -108,6 +117,13 @@ class Connection:
         if call.answer is None:
             raise NoAnswerError(f"{action}: {'the connection was lost' if call.done.is_set() else 'no answer in time'}")
         return call.answer
+
+    async def is_alive(self, within_s: float) -> bool:
+        """Whether the other side still speaks: it is asked for its status, and any frame counts, also a refusal."""
+        frames = self.frames
+        with contextlib.suppress(NetworkError):
+            await self.call("get_status", {}, within_s)
+        return not self.is_lost and self.frames > frames
 
     async def _send(self, action: str, frame: str) -> None:
         try:

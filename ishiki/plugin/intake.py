@@ -37,6 +37,9 @@ Sink: TypeAlias = Callable[[ChatEvent], None]
 
 _RECALLS: Final = ("group_recall", "friend_recall")
 
+_UPLOADS: Final = ("group_upload", "offline_file")
+"""Notices of a file: in a group (standard) and in private (go-cqhttp and Lagrange)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
@@ -71,10 +74,12 @@ def normalise(raw: JsonValue, *, now_ms: int, account: str = "") -> Normalised:
             return _created(raw, self_id, _sender_id(raw), now_ms, is_self=True)
         case "notice" if raw.get("notice_type") in _RECALLS:
             return _deleted(raw, self_id, now_ms)
+        case "notice" if raw.get("notice_type") in _UPLOADS:
+            return _uploaded(raw, self_id, now_ms)
         case "notice":
             return read_standing(raw, self_id, now_ms) or Ignored("a notice that tells nothing of the account")
         case _:
-            return Ignored("no message and no recall")
+            return Ignored("no message, no recall and no file")
 
 
 def read_fetched(data: JsonObject, channel: ChannelRef | None, *, self_id: str, now_ms: int) -> MessageCreated | None:
@@ -91,7 +96,8 @@ def read_fetched(data: JsonObject, channel: ChannelRef | None, *, self_id: str, 
     found = _channel_id(data, self_id, sender_id, is_self=is_self) if channel is None else channel.channel_id
     if not read_id(data, "message_id") or not sender_id:
         return None
-    return _message(data, found, User(sender_id, _sender_name(data)), self_id, now_ms, is_self=is_self)
+    message = _message(data, found, User(sender_id, _sender_name(data)), self_id, now_ms, is_self=is_self)
+    return message if _says_something(message) else None
 
 
 def _created(raw: JsonObject, self_id: str, sender_id: str, now_ms: int, *, is_self: bool) -> Normalised:
@@ -101,13 +107,21 @@ def _created(raw: JsonObject, self_id: str, sender_id: str, now_ms: int, *, is_s
     if not is_self and not sender_id:
         return Ignored("a message without its sender")
     author = User(intern(self_id if is_self else sender_id), intern(_sender_name(raw)))
-    return _message(raw, channel_id, author, self_id, now_ms, is_self=is_self)
+    created = _message(raw, channel_id, author, self_id, now_ms, is_self=is_self)
+    return created if _says_something(created) else Ignored("an empty message")
+
+
+def _says_something(message: MessageCreated) -> bool:
+    """Whether there is anything in a message; files come with an empty one beside their notice at some ends."""
+    return message.quote is not None or bool(message.content.strip())
 
 
 def _message(
     raw: JsonObject, channel_id: str, author: User, self_id: str, now_ms: int, *, is_self: bool
 ) -> MessageCreated:
     content = read_message(raw.get("message"), fallback=raw.get("raw_message"))
+    if not content.nodes and content.quote is None:
+        content = read_message(raw.get("raw_message"))
     timestamp = read_time_ms(raw, "time", now_ms=now_ms)
     # The same few names come with every frame, and what is said stays in memory for thousands of lines.
     return MessageCreated(
@@ -119,7 +133,7 @@ def _message(
         content=content.markup,
         is_direct=channel_id.startswith("private:"),
         user=author,
-        guild_id=intern(read_id(raw, "group_id")),
+        guild_id=intern(read_id(raw, "group_id") or read_id(read_object(raw, "sender"), "group_id")),
         quote=content.quote,
         is_self=is_self,
     )
@@ -154,6 +168,27 @@ def _sender_name(raw: JsonObject) -> str:
         if name and clean_name(name, ""):
             return name
     return ""
+
+
+def _uploaded(raw: JsonObject, self_id: str, now_ms: int) -> Normalised:
+    """Read the notice of a file as a message that is that file. It has no id, so nothing can quote it."""
+    sender_id, group_id = _sender_id(raw), read_id(raw, "group_id")
+    is_self = sender_id == self_id
+    file = read_object(raw, "file")
+    if not sender_id or not file:
+        return Ignored("a file without its sender or its name")
+    if raw.get("notice_type") == "group_upload":
+        channel_id = f"group:{group_id}" if group_id else ""
+    else:
+        peer = read_id(raw, "target_id") if is_self else sender_id
+        channel_id = f"private:{peer}" if peer else ""
+    if not channel_id:
+        return Ignored("a file without its place")
+    if is_self:
+        # Whether this process sent it cannot be told: there is no id. Its message, where there is one, tells.
+        return Ignored("the account's own file")
+    message: JsonObject = {**raw, "message_id": None, "message": [{"type": "file", "data": file}], "raw_message": ""}
+    return _message(message, channel_id, User(sender_id, _sender_name(raw)), self_id, now_ms, is_self=False)
 
 
 def _deleted(raw: JsonObject, self_id: str, now_ms: int) -> Normalised:

@@ -57,6 +57,13 @@ class PlatformLimits:
     """For a quoted message or a forwarded bundle."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Fetched:
+    """What an action that only reads has brought: nothing where it was refused, or not asked at all."""
+
+    data: JsonValue = None
+
+
 class OneBotPlatform:
     """OneBot v11, seen by one runtime. Single event loop."""
 
@@ -164,15 +171,19 @@ class OneBotPlatform:
         """Return how often an end has connected for the account."""
         return self._accounts.connection_count(self._self_id(account))
 
-    async def recent_history(self, channel: ChannelRef, count: int) -> Sequence[MessageCreated]:
+    async def recent_history(self, channel: ChannelRef, count: int) -> Sequence[MessageCreated] | None:
         """Fetch the newest messages of a channel, oldest first; empty where the end does not offer it.
 
-        Not part of OneBot v11: go-cqhttp, NapCat and Lagrange have it.
+        Not part of OneBot v11: go-cqhttp, NapCat and Lagrange have it. None where it was asked and did not answer, as
+        when the connection was lost under the answer.
         """
         kind, _, number = channel.channel_id.partition(":")
         action = "get_group_msg_history" if kind == "group" else "get_friend_msg_history"
         key = "group_id" if kind == "group" else "user_id"
-        data = await self._fetch(action, {key: _number(number), "count": count}, channel.sid)
+        fetched = await self._ask(action, {key: _number(number), "count": count}, channel.sid)
+        if fetched is None:
+            return None
+        data = fetched.data
         self_id, now_ms = self_id_of(channel.sid), self._clock.now_ms()
         messages = read_array(data, "messages") if isinstance(data, Mapping) else ()
         found = (
@@ -180,7 +191,12 @@ class OneBotPlatform:
             for message in messages
             if isinstance(message, Mapping)
         )
-        return [message for message in found if message is not None]
+        read = [message for message in found if message is not None]
+        if kind == "private" and not self._accounts.temporary_chat(channel):
+            # Where nothing was heard since the start, only the history knows through which group a stranger writes.
+            through = next((message.guild_id for message in reversed(read) if not message.is_self), "")
+            self._accounts.note_temporary_chat(channel, through)
+        return read
 
     async def standing(self, channel: ChannelRef) -> Standing | None:
         """Return what the end knows of the account's right to speak in a channel; None where it does not tell.
@@ -249,28 +265,35 @@ class OneBotPlatform:
 
     async def _fetch(self, action: str, params: Mapping[str, JsonValue], account: str | None) -> JsonValue:
         """Call an action that only reads; None for whatever goes wrong."""
+        fetched = await self._ask(action, params, account)
+        return None if fetched is None else fetched.data
+
+    async def _ask(self, action: str, params: Mapping[str, JsonValue], account: str | None) -> _Fetched | None:
+        """Call an action that only reads; None where it was asked and no answer came."""
         self_id = self._self_id(account)
         link = self._accounts.link(self_id)
         if link is None or not self._accounts.may_fetch(self_id, self._clock.monotonic()):
-            return None
+            return _Fetched()
         limit, began = self._limits.fetch_s, self._clock.monotonic()
-        data, is_answered = None, False
+        fetched: _Fetched | None = None
         try:
             with anyio.move_on_after(limit):
-                data = cast("JsonValue", await link.call_api(action, _timeout=limit, **params))
-                is_answered = True
+                fetched = _Fetched(cast("JsonValue", await link.call_api(action, _timeout=limit, **params)))
         except ActionFailed as failure:
-            is_answered = True
+            fetched = _Fetched()
             logger.debug("%s: the end refused: %s", action, words_of_failure(_frame_of(failure)))
+        except (NotHandedOverError, ApiNotAvailable) as error:
+            logger.debug("%s: %s", action, error)
+            return _Fetched()
         except OneBotV11AdapterException as error:
             logger.debug("%s: %s", action, error)
         finally:
             now = self._clock.monotonic()
             # Who asked may have the same limit and give up just before: that is no answer in time either. A connection
             # that is lost at once, or a turn that is cancelled, says nothing about the end.
-            if is_answered or now - began > limit / 2:
-                self._accounts.note_fetch(self_id, now, is_answered=is_answered)
-        return data
+            if fetched is not None or now - began > limit / 2:
+                self._accounts.note_fetch(self_id, now, is_answered=fetched is not None)
+        return fetched
 
     def _self_id(self, account: str | None) -> str:
         self_id = self_id_of(account or self._account)

@@ -217,8 +217,8 @@ def _file(data: JsonObject, _depth: int) -> Iterable[Node]:
         element(
             "file",
             src=media["src"],
-            name=read_text(data, "name", "file_name") or media["file"],
-            size=read_text(data, "file_size", "size"),
+            name=read_text(data, "name", "file_name", "fileName") or media["file"],
+            size=read_text(data, "file_size", "size", "fileSize"),
             id=read_id(data, "file_id", "id"),
         ),
     )
@@ -377,6 +377,7 @@ _ALL = (
     SegmentSpec("json", True, _json),
     SegmentSpec("mface", False, _mface),
     SegmentSpec("file", False, _file),
+    SegmentSpec("onlinefile", False, _file),
     SegmentSpec("markdown", False, _markdown),
     SegmentSpec("keyboard", False, _keyboard),
 )

@@ -3,13 +3,16 @@
 The report may come before the answer to the call, when its id is not known yet. So while a send into a channel is
 unanswered, a report from there is held until it can be told. A held report also proves what its answer denies: the
 message is there. What comes later of a delivery without a known id is handed on, for the log's to settle.
-Sync state only; single event loop.
+
+An id tells alone only until the account connects again: a OneBot implementation that has been started anew may count
+from the beginning, and then what the owner writes has the id of what the bot once said. From then on the words have to
+be the same too. Sync state only; single event loop.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -38,19 +41,19 @@ class PendingSend:
 
     def answered(self, message_id: str) -> str:
         """The end took it; without an id, return that of its report where there is one already, else ""."""
-        return self._registry.end(self, ids=(message_id,) if message_id else (), is_said=not message_id)
+        return self._registry.end(self, message_id=message_id, is_said=not message_id)
 
     def refused(self) -> str:
         """The end said no; return the id of its report where there is one all the same, else ""."""
-        return self._registry.end(self, ids=(), is_said=False)
+        return self._registry.end(self, message_id="", is_said=False)
 
     def unanswered(self) -> str:
         """It may have been said; return the id of its report where there is one already, else ""."""
-        return self._registry.end(self, ids=(), is_said=True)
+        return self._registry.end(self, message_id="", is_said=True)
 
     def never_sent(self) -> None:
         """It never reached a socket: no report is its own."""
-        self._registry.end(self, ids=(), is_said=False, is_reported=False)
+        self._registry.end(self, message_id="", is_said=False, is_reported=False)
 
 
 @dataclass(slots=True)
@@ -67,7 +70,10 @@ class SentRegistry:
     def __init__(self, clock: Clock) -> None:
         """Remember nothing."""
         self._clock = clock
-        self._ids: OrderedDict[tuple[ChannelRef, str], None] = OrderedDict()
+        self._ids: OrderedDict[tuple[ChannelRef, str], tuple[int, str]] = OrderedDict()
+        """Of each channel and message id: during which connection it was sent, and its words."""
+        self._connections: dict[str, int] = {}
+        """How often each account, by its sid, has connected."""
         self._channels: dict[ChannelRef, _Channel] = {}
         self._said: deque[tuple[float, ChannelRef, str]] = deque()
 
@@ -83,12 +89,9 @@ class SentRegistry:
         self._channels.setdefault(channel, _Channel()).pending.append(pending)
         return pending
 
-    def remember(self, channel: ChannelRef, message_ids: Iterable[str]) -> None:
-        """Take note of messages that were sent before, such as those of a checkpoint."""
-        for message_id in message_ids:
-            self._ids[channel, message_id] = None
-            if len(self._ids) > _MAX_IDS:
-                self._ids.popitem(last=False)
+    def connected(self, sid: str) -> None:
+        """Take note that a OneBot implementation has connected, or started, for the account: ids may begin anew."""
+        self._connections[sid] = self._connections.get(sid, 0) + 1
 
     def is_ours(self, event: MessageCreated, *, otherwise: Callable[[MessageCreated], None]) -> bool:
         """Tell whether this process sent what `event` reports.
@@ -108,12 +111,12 @@ class SentRegistry:
         channel.held.append((event, otherwise))
         return True
 
-    def end(self, pending: PendingSend, *, ids: Collection[str], is_said: bool, is_reported: bool = True) -> str:
+    def end(self, pending: PendingSend, *, message_id: str, is_said: bool, is_reported: bool = True) -> str:
         """End a send, decide what was held for it, and return the id of its own report; see `PendingSend`."""
         channel = self._channels[pending.channel]
         channel.pending.remove(pending)
-        self.remember(pending.channel, ids)
-        reported_id = self._claim(channel, pending) if is_reported and not ids else ""
+        self._remember(pending.channel, message_id, pending.words)
+        reported_id = self._claim(channel, pending) if is_reported and not message_id else ""
         if is_said and not reported_id and not pending.is_delivery:
             self._said.append((self._clock.monotonic() + _UNANSWERED_S, pending.channel, pending.words))
         channel.held = [(event, otherwise) for event, otherwise in channel.held if not self._is_known(event)]
@@ -127,26 +130,37 @@ class SentRegistry:
         """Take the first held report that has the words of `pending`, and no id that is known, out of what is held."""
         for held in channel.held:
             event, _ = held
-            is_new = bool(event.message_id) and (event.channel, event.message_id) not in self._ids
-            if is_new and _words(event.content) == pending.words:
+            known = self._ids.get((event.channel, event.message_id))
+            is_new = known is None or known[0] != self._connections.get(event.channel.sid, 0)
+            if event.message_id and is_new and _words(event.content) == pending.words:
                 channel.held.remove(held)
-                self.remember(event.channel, (event.message_id,))
+                self._remember(event.channel, event.message_id, pending.words)
                 return event.message_id
         return ""
 
     def _is_known(self, event: MessageCreated) -> bool:
-        if (event.channel, event.message_id) in self._ids:
-            return True
+        words = _words(event.content)
+        if (sent := self._ids.get((event.channel, event.message_id))) is not None:
+            connection, said_words = sent
+            if connection == self._connections.get(event.channel.sid, 0) or said_words == words:
+                return True
         now = self._clock.monotonic()
         while self._said and self._said[0][0] < now:
             self._said.popleft()
-        words = _words(event.content)
         for said in self._said:
             if said[1:] == (event.channel, words):
                 self._said.remove(said)
-                self.remember(event.channel, (event.message_id,) if event.message_id else ())
+                self._remember(event.channel, event.message_id, words)
                 return True
         return False
+
+    def _remember(self, channel: ChannelRef, message_id: str, words: str) -> None:
+        if not message_id:
+            return
+        self._ids[channel, message_id] = self._connections.get(channel.sid, 0), words
+        self._ids.move_to_end((channel, message_id))
+        if len(self._ids) > _MAX_IDS:
+            self._ids.popitem(last=False)
 
 
 def _words(content: str) -> str:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Final, TypeAlias, TypeVar
 
 from ishiki.content import visible_text
 from ishiki.contracts.events import (
@@ -16,11 +17,13 @@ from ishiki.contracts.events import (
     ChatEvent,
     MessageCreated,
     Quote,
+    StandingChanged,
     User,
 )
 from ishiki.core.entries import DELIVERY, Entry
 from ishiki.core.messages import CustomMessage
 from ishiki.jsonvalue import JsonObject, JsonValue, read_array, read_int, read_object, read_str
+from ishiki.runtime.uploads import Uploads
 from ishiki.tools.deliveries import Delivery
 
 __all__ = ["FactMemory"]
@@ -35,6 +38,26 @@ _SAID_STATES = frozenset({"sent", "unknown"})
 
 _Place: TypeAlias = tuple[str, str, int]
 """Turn, tool call and position of a message that was handed over."""
+_WORDLESS_MS: Final = 120_000
+"""How far the report of a message without words, such as a picture, may be dated from its sending. Our choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A message of this mind's own, whose id is known."""
+
+    words: str
+    timestamp: int
+    """Epoch milliseconds by our clock; 0 where a checkpoint of an earlier version tells neither this nor the words."""
+
+    def is_reported_by(self, event: MessageCreated) -> bool:
+        """Whether `event`, which has its id, tells of it: ids may begin anew when the implementation does."""
+        if not self.timestamp:
+            return True
+        words = _bare(_words(event.content))
+        if self.words or words:
+            return self.words == words
+        return abs(event.timestamp - self.timestamp) <= _WORDLESS_MS
 
 
 class FactMemory:
@@ -47,8 +70,9 @@ class FactMemory:
     def __init__(self) -> None:
         """Remember nothing."""
         self._heard: OrderedDict[str, None] = OrderedDict()
-        self._said: OrderedDict[tuple[str, str], None] = OrderedDict()
-        """Account and message id."""
+        self._said: OrderedDict[tuple[str, str], _Said] = OrderedDict()
+        """By account and message id; of one id, what was said last."""
+        self._uploads = Uploads()
         self._unconfirmed: OrderedDict[tuple[ChannelRef, str], _Place] = OrderedDict()
         """By channel and words: messages that may have been read, and whose id nobody has told."""
         self._in_flight: OrderedDict[_Place, tuple[ChannelRef, str]] = OrderedDict()
@@ -63,7 +87,9 @@ class FactMemory:
                 _remember(self._heard, key, None)
         for sent in read_array(checkpoint, "sentIds"):
             if isinstance(sent, Mapping) and (message_id := read_str(sent, "id")):
-                _remember(self._said, (read_str(sent, "sid"), message_id), None)
+                said = _Said(read_str(sent, "words"), read_int(sent, "timestamp"))
+                _remember(self._said, (read_str(sent, "sid"), message_id), said)
+        self._uploads.restore(read_array(checkpoint, "uploads"))
         for unsure in read_array(checkpoint, "unconfirmed"):
             if isinstance(unsure, Mapping) and (words := read_str(unsure, "words")):
                 place = read_str(unsure, "turnId"), read_str(unsure, "toolCallId"), read_int(unsure, "index")
@@ -83,8 +109,10 @@ class FactMemory:
         if not isinstance(message, CustomMessage) or message.type != MESSAGE_CREATED:
             return
         # Opening a channel reads a thousand of these: only what makes the key is looked at.
-        if key := _key_of_data(message.data):
+        channel = _channel_of_data(message.data)
+        if key := _key_of_data(channel, message.data):
             _remember(self._heard, key, None)
+        self._uploads.note_data(channel, message.data)
 
     def _note_delivery(self, entry: Entry) -> None:
         data = entry.json_data
@@ -103,22 +131,28 @@ class FactMemory:
         elif message_id and self._unconfirmed.get((channel, words)) == place:
             del self._unconfirmed[channel, words]
         if state in _SAID_STATES and message_id:
-            _remember(self._said, (channel.sid, message_id), None)
+            _remember(self._said, (channel.sid, message_id), _Said(_bare(words), entry.timestamp))
 
     def note(self, event: ChatEvent) -> None:
         """Remember a fact."""
         key = _key(event)
         if key:
             _remember(self._heard, key, None)
+        if isinstance(event, MessageCreated):
+            self._uploads.note(event)
 
     def is_known(self, event: ChatEvent) -> bool:
         """Whether the same fact was heard before, or is the report of what this mind said itself.
 
-        Without a usable id nothing is a duplicate.
+        An id alone never makes a duplicate, for it may begin anew; without a usable id nothing is one, but the notice
+        of a file that a message has brought already.
         """
-        own = event if isinstance(event, MessageCreated) and event.is_self else None
-        if own is not None and (own.channel.sid, own.message_id) in self._said:
-            return True
+        if isinstance(event, MessageCreated):
+            said = self._said.get((event.channel.sid, event.message_id)) if event.is_self else None
+            if said is not None and said.is_reported_by(event):
+                return True
+            if self._uploads.is_known(event):
+                return True
         key = _key(event)
         return bool(key) and key in self._heard
 
@@ -139,7 +173,7 @@ class FactMemory:
                 return None
             del self._in_flight[place]
         _remember(self._settled, place, None)
-        _remember(self._said, (event.channel.sid, event.message_id), None)
+        _remember(self._said, (event.channel.sid, event.message_id), _Said(_bare(said[1]), event.timestamp))
         turn_id, call_id, index = place
         return Delivery(
             call_id, index, event.channel, event.content, "sent", event.message_id, turn_id=turn_id, is_late=True
@@ -174,7 +208,11 @@ class FactMemory:
         """Return the part of a checkpoint that restores this."""
         return {
             "recentIds": list(self._heard),
-            "sentIds": [{"id": message_id, "sid": sid} for sid, message_id in self._said],
+            "sentIds": [
+                {"id": message_id, "sid": sid, "words": said.words, "timestamp": said.timestamp}
+                for (sid, message_id), said in self._said.items()
+            ],
+            "uploads": self._uploads.checkpoint(),
             "unconfirmed": [
                 {
                     "sid": channel.sid,
@@ -197,21 +235,30 @@ def _words(content: str) -> str:
     return visible_text(content).strip()
 
 
+def _bare(words: str) -> str:
+    """Return words without the blanks, which implementations set and drop around what is no text."""
+    return "".join(words.split())
+
+
 def _key(event: ChatEvent) -> str:
-    if not event.message_id:
+    if isinstance(event, StandingChanged) or not event.message_id:
         return ""
     # The channel is part of it: in cross mode one runtime hears many.
     if isinstance(event, MessageCreated):
         return f"{event.channel}|{event.message_id}|{event.user.id}|{event.timestamp}"
-    return f"{event.channel}|{event.message_id}|recalled"
+    return f"{event.channel}|{event.message_id}|{event.user_id}|{event.timestamp}|recalled"
 
 
-def _key_of_data(data: JsonObject) -> str:
+def _channel_of_data(data: JsonObject) -> str:
+    """Return the channel of a message in the log's form, as `str(ChannelRef)` writes it."""
+    return f"{read_str(data, 'platform')}:{read_str(data, 'selfId')}/{read_str(data, 'channelId')}"
+
+
+def _key_of_data(channel: str, data: JsonObject) -> str:
     """Return the key of the message that `data` holds in the log's form."""
     message_id = read_str(data, "messageId")
     if not message_id:
         return ""
-    channel = f"{read_str(data, 'platform')}:{read_str(data, 'selfId')}/{read_str(data, 'channelId')}"
     return f"{channel}|{message_id}|{read_str(read_object(data, 'user'), 'id')}|{read_int(data, 'timestamp')}"
 
 

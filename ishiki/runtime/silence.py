@@ -259,7 +259,7 @@ class Silence:
     async def _look_for(self, channel: ChannelRef) -> None:
         """Look for what was never confirmed among the account's own messages."""
         await self._clock.sleep(_LOOK_AFTER_S)
-        for message in await self._parts.platform.recent_history(channel, _LOOK_AT):
+        for message in await self._parts.platform.recent_history(channel, _LOOK_AT) or ():
             if message.is_self:
                 self._parts.settles(message)
 

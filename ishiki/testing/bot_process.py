@@ -72,11 +72,13 @@ _LISTENING = "Uvicorn running on"
 _SCRIPT = """
 import nonebot
 
+from ishiki.config.settings import MAX_FRAME_BYTES
+
 nonebot.init()
 if nonebot.load_plugin("ishiki.plugin") is None:
     raise SystemExit("ishiki.plugin could not be loaded; the lines above say why")
 nonebot.load_plugins("plugins")
-nonebot.run()
+nonebot.run(ws_max_size=MAX_FRAME_BYTES)
 """
 
 

@@ -116,7 +116,7 @@ class FakePlatform:
         """Return the message of that id, if it was given one."""
         return self._messages.get(message_id)
 
-    async def recent_history(self, channel: ChannelRef, count: int) -> Sequence[MessageCreated]:
+    async def recent_history(self, channel: ChannelRef, count: int) -> Sequence[MessageCreated] | None:
         """Return the newest messages that it was given for the channel."""
         known = [message for message in self._messages.values() if message.channel == channel]
         return sorted(known, key=lambda message: message.timestamp)[-count:]

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from ishiki.jsonvalue import JsonObject, JsonValue, read_object, read_str
 from ishiki.testing.onebot_frames import Frame, MessageFormat, Segment, message_value, to_cq, visible_text
+from ishiki.testing.onebot_implementations import Implementation
 
 __all__ = ["Account", "ChatKind", "Group", "KeptMessage", "Member", "Role", "Sent"]
 
@@ -124,8 +125,16 @@ class Sent:
 class Account:
     """The world of one account: it makes message events and remembers them."""
 
-    def __init__(self, self_id: int, nickname: str, message_format: MessageFormat, now: Callable[[], float]) -> None:
-        """Start with no groups and no friends; `now` gives Unix seconds."""
+    def __init__(
+        self,
+        self_id: int,
+        nickname: str,
+        message_format: MessageFormat,
+        now: Callable[[], float],
+        implementation: Implementation | None = None,
+    ) -> None:
+        """Start with no groups and no friends; `now` gives Unix seconds, `implementation` shapes ids and events."""
+        self.implementation = implementation
         self.self_id = self_id
         self.nickname = nickname
         self.message_format: MessageFormat = message_format
@@ -160,7 +169,7 @@ class Account:
         """Return the next id; they increase by one."""
         message_id = self._next_message_id
         self._next_message_id += 1
-        return message_id
+        return message_id if self.implementation is None else self.implementation.message_id(message_id)
 
     def new_message(
         self,
@@ -209,6 +218,8 @@ class Account:
             event |= {"group_id": group_id, "group_name": self.group(group_id).name, "anonymous": None}
         if is_own:
             event["target_id"] = user_id if group_id is None else group_id
+        if self.implementation is not None:
+            event = self.implementation.event(event, len(self.messages) + 1)
         event |= fields or {}
         kept = KeptMessage(number, kind, user_id if group_id is None else group_id, event)
         self.messages[number] = kept

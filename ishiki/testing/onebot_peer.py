@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from types import TracebackType
@@ -30,6 +31,7 @@ from ishiki.testing.journal import DEFAULT_WITHIN_S, Journal
 from ishiki.testing.onebot_account import Account, Group, Member, Sent
 from ishiki.testing.onebot_actions import (
     BAD_REQUEST,
+    NO_SUCH_ACTION,
     Answer,
     AnswerWhen,
     AnswerWith,
@@ -44,6 +46,7 @@ from ishiki.testing.onebot_actions import (
     perform,
 )
 from ishiki.testing.onebot_frames import Frame, MessageFormat, Segment, at, failed, meta, notice, ok, reply, text
+from ishiki.testing.onebot_implementations import IMPLEMENTATIONS, Implementation, ImplementationName
 from ishiki.testing.onebot_link import ForwardLink, Link, ReverseLink, Socket
 from ishiki.testing.task_scope import TaskScope
 
@@ -70,7 +73,8 @@ class OneBotPeer:
         access_token: sent as `Authorization: Bearer …` in reverse mode, demanded in forward mode; None: no token.
         port: where to listen in forward mode; 0 picks a free one.
         message_format: how messages are written in events.
-        report_self_message: see `SelfReport`.
+        report_self_message: see `SelfReport`; None: as the implementation does, the textbook's never.
+        implementation: a well-known implementation, whose ids, events and answers this end has; None: the textbook's.
         heartbeat_s: seconds between heartbeat events; None: only by `heartbeat()`.
         now: gives Unix seconds for frames.
     """
@@ -84,14 +88,17 @@ class OneBotPeer:
         access_token: str | None = None,
         port: int = 0,
         message_format: MessageFormat = "array",
-        report_self_message: SelfReport = "never",
+        report_self_message: SelfReport | None = None,
+        implementation: ImplementationName | None = None,
         heartbeat_s: float | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self.account = Account(self_id, nickname, message_format, now)
+        known = None if implementation is None else IMPLEMENTATIONS[implementation]
+        self._implementation = known
+        self.account = Account(self_id, nickname, message_format, now, known)
         self._forward = ForwardLink(port=port, access_token=access_token) if url is None else None
         self._link: Link = self._forward or ReverseLink(url or "", self_id=self_id, access_token=access_token)
-        self._report_self_message: SelfReport = report_self_message
+        self._report_self_message: SelfReport = report_self_message or (known.self_report if known else "never")
         self._heartbeat_s = heartbeat_s
         self._sent: Journal[Sent] = Journal("messages sent by the bot")
         self._calls: Journal[Call] = Journal("API calls of the bot")
@@ -271,6 +278,38 @@ class OneBotPeer:
     ) -> int:
         """Answer an earlier message by quoting it; returns the new message's id."""
         return await self.say([reply(quoted_id), text(message)], group_id=group_id, user_id=user_id)
+
+    async def say_through_group(self, message: str, *, group_id: int, user_id: int = DEFAULT_SPEAKER_ID) -> int:
+        """Let a member of a group, who is no friend, write in private; returns the message's id."""
+        member = self.account.person(user_id, group_id=group_id)
+        fields = self._preset.temporary(group_id)
+        fields["sender"] = {**member.sender("private"), **read_object(fields, "sender")}
+        kept = self.account.new_message(member, [text(message)], group_id=None, user_id=user_id, fields=fields)
+        await self.send_frame(kept.event)
+        return kept.message_id
+
+    async def upload(
+        self, name: str, size_bytes: int, *, group_id: int | None = None, user_id: int = DEFAULT_SPEAKER_ID
+    ) -> None:
+        """Let a person upload a file, as the implementation tells of it: by a message, a notice, or both."""
+        upload = self._preset.upload(name, size_bytes, group_id is not None)
+        place: Frame = {} if group_id is None else {"group_id": group_id}
+
+        async def tell() -> None:
+            if upload.notice_type:
+                await self.notice(upload.notice_type, user_id=user_id, file=upload.file, **place)
+
+        if upload.is_notice_first:
+            await tell()
+        await self.say(upload.segments, group_id=group_id, user_id=user_id)
+        if not upload.is_notice_first:
+            await tell()
+
+    @property
+    def _preset(self) -> Implementation:
+        if self._implementation is None:
+            raise RuntimeError("the standard does not say how this is told: name an implementation")
+        return self._implementation
 
     async def say_from_phone(
         self, message: str | Sequence[Segment], *, group_id: int | None = None, user_id: int | None = None
@@ -536,10 +575,22 @@ class OneBotPeer:
         return behaviour
 
     def _perform(self, call: Call) -> Outcome:
-        outcome = perform(self.account, _plain(call.action), call.params)
+        outcome = self._as_implemented(call, perform(self.account, _plain(call.action), call.params))
         if isinstance(outcome, Done) and outcome.sent is not None:
             self._sent.add(outcome.sent)
         return outcome
+
+    def _as_implemented(self, call: Call, outcome: Outcome) -> Outcome:
+        preset, action = self._implementation, _plain(call.action)
+        if preset is None:
+            return outcome
+        if isinstance(outcome, Fail):
+            if outcome.retcode == NO_SUCH_ACTION:
+                return Fail(preset.unknown_action[0], preset.unknown_action[1].format(action))
+            return Fail(*preset.missing) if action == "get_msg" else outcome
+        if preset.refuses_history(action, outcome.data):
+            return Fail(*preset.missing)
+        return replace(outcome, data=preset.answer(action, outcome.data))
 
     async def _finish_when(self, event: anyio.Event, socket: Socket, call: Call, outcome: Outcome) -> None:
         await event.wait()
@@ -580,6 +631,8 @@ class OneBotPeer:
     async def _answer(self, socket: Socket, frame: Frame) -> None:
         if socket.is_deaf:
             return
+        if self._implementation is not None and "retcode" in frame:
+            frame = self._implementation.frame(frame)
         with suppress(ConnectionClosed):  # nobody is left to read it
             await socket.send(orjson.dumps(frame).decode())
 

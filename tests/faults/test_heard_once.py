@@ -256,3 +256,20 @@ async def test_what_another_account_of_ours_writes_in_private_is_kept_and_wakes_
         assert (fact.content, fact.is_self) == ("are you there?", False)
         assert events_of(stage.bot.entries(channel), "turn.start") == []
         assert other.sent == []
+
+
+async def test_what_the_owner_writes_is_kept_though_ids_began_anew_and_it_has_the_id_of_our_words(
+    shared: SharedBot,
+) -> None:
+    """Bug: after a restart of the implementation its ids begin anew, and the owner's message was dropped as ours."""
+    async with on_stage(shared, answer_by_default) as stage:
+        await stage.peer.mention("hello", group_id=GROUP)
+        (sent,) = await stage.peer.wait_sent(1, within=LIMIT_S)
+        await ended(stage.bot, stage.channel, 1)
+        await cut(stage)
+        frame = own(stage.peer.self_id, in_group=True, message_id=sent.message_id)
+        await stage.peer.send_frame(stage.peer.account.messages[sent.message_id].event)  # late, and ours
+        await stage.peer.send_frame(frame)
+        facts = await stage.bot.wait_facts(2, stage.channel, within=LIMIT_S)
+        assert contents_of(facts) == ["hello", "on my way"]
+        await prove_quiet(stage, stage.channel, facts=2, replies=1)

@@ -18,6 +18,7 @@ from nonebot.drivers import Driver, combine_driver
 from nonebot.drivers.fastapi import Driver as FastApiDriver
 from nonebot.drivers.websockets import Mixin as WebSocketClient
 
+from ishiki.config.settings import MAX_FRAME_BYTES
 from ishiki.contracts.events import ChannelRef, ChatEvent, MessageCreated, MessageDeleted, StandingChanged
 from ishiki.plugin.accounts import Accounts
 from ishiki.plugin.adapter import Adapter
@@ -94,6 +95,7 @@ def fresh_adapter() -> type[Adapter]:
         intake: ClassVar[Intake] = Intake(accounts, sent, Adapter.clock)
         passage: ClassVar[EventPassage] = EventPassage(2)
         reconnect_s: ClassVar[float] = 0.02
+        max_frame_bytes: ClassVar[int] = MAX_FRAME_BYTES
 
     return FreshAdapter
 
@@ -126,7 +128,9 @@ async def running_bot(
             publisher=publisher,
             limits=limits or PlatformLimits(send_s=5, fetch_s=2),
         )
-        server = uvicorn.Server(uvicorn.Config(driver.asgi, log_config=None, lifespan="on"))
+        server = uvicorn.Server(
+            uvicorn.Config(driver.asgi, log_config=None, lifespan="on", ws_max_size=MAX_FRAME_BYTES)
+        )
         stopped = anyio.Event()
 
         async def serve() -> None:

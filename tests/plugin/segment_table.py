@@ -14,7 +14,7 @@ STANDARD = (
 )
 """OneBot v11, message segments: the list of the standard."""
 
-BEYOND = ("mface", "file", "markdown", "keyboard")
+BEYOND = ("mface", "file", "onlinefile", "markdown", "keyboard")
 """Those that NapCat, Lagrange and LLOneBot send besides."""
 
 MINI_APP = json.dumps(
@@ -116,6 +116,11 @@ TABLE: list[tuple[str, dict[str, JsonValue], str]] = [
         "file",
         {"file": "notes.pdf", "file_id": "/abc", "file_size": "1024"},
         '<file name="notes.pdf" size="1024" id="/abc"/>',
+    ),
+    (
+        "onlinefile",
+        {"msgId": "7", "elementId": "8", "fileName": "notes.pdf", "fileSize": "1024", "isDir": False},
+        '<file name="notes.pdf" size="1024"/>',
     ),
     ("markdown", {"content": "# Title <b>"}, "<markdown># Title &lt;b&gt;</markdown>"),
     ("keyboard", {}, '<card type="keyboard"/>'),

@@ -372,3 +372,70 @@ def test_a_notice_about_the_account_becomes_a_fact_of_what_it_may_do(
 def test_a_notice_about_somebody_else_or_nowhere_is_no_fact(changes: Frame) -> None:
     """Our choice: what the account may do is all that is kept of these notices."""
     assert isinstance(normalise({**BAN, **changes}, now_ms=NOW), Ignored)
+
+
+UPLOAD: dict[str, JsonValue] = {
+    "time": NOW // 1000,
+    "self_id": 10001,
+    "post_type": "notice",
+    "notice_type": "group_upload",
+    "group_id": 500,
+    "user_id": 42,
+    "file": {"id": "/abc", "name": "notes.pdf", "size": 1024, "busid": 102},
+}
+
+
+def test_the_notice_of_a_file_is_a_line_with_its_name_size_and_id() -> None:
+    """Bug: a file in a group was an empty line without a name. OneBot v11, notice events, group file upload."""
+    fact = read(UPLOAD)
+    assert fact.content == '<file name="notes.pdf" size="1024" id="/abc"/>'
+    assert (fact.channel.channel_id, fact.user.id, fact.message_id) == ("group:500", "42", "")
+
+
+def test_the_notice_of_a_file_in_private_is_a_line_with_its_address() -> None:
+    """go-cqhttp and Lagrange (`OneBotPrivateFile`): `offline_file`."""
+    file: JsonValue = {"name": "notes.pdf", "size": 9, "url": "http://e.example.org/f"}
+    fact = read({**UPLOAD, "notice_type": "offline_file", "group_id": None, "file": file})
+    assert fact.content == '<file src="http://e.example.org/f" name="notes.pdf" size="9"/>'
+    assert fact.channel.channel_id == "private:42"
+
+
+@pytest.mark.parametrize("change", [{"user_id": 10001}, {"file": None}, {"group_id": None}, {"user_id": None}])
+def test_a_file_of_nobody_nowhere_or_of_the_account_itself_is_no_fact(change: dict[str, JsonValue]) -> None:
+    """Our choice: a notice has no id by which our own could be told."""
+    assert isinstance(normalise({**UPLOAD, **change}, now_ms=NOW), Ignored)
+
+
+@pytest.mark.parametrize("message", [[], "", [text("")], [text("  ")], [None]])
+@pytest.mark.parametrize("kind", ["group", "private"])
+def test_an_empty_message_is_no_fact(message: JsonValue, kind: str) -> None:
+    """Bug: implementations send one beside the notice of a file; in private it woke a turn."""
+    frame: JsonValue = {**LINE, "message": message, "raw_message": "", "message_type": kind}
+    assert isinstance(normalise(frame, now_ms=NOW), Ignored)
+
+
+def test_a_message_without_segments_is_read_from_its_text() -> None:
+    """Our choice: nothing that was said vanishes."""
+    assert read({**LINE, "message": [], "raw_message": "hi [CQ:face,id=14]"}).content == 'hi <face id="14"/>'
+
+
+@pytest.mark.parametrize(
+    "place",
+    [{"group_id": 500}, {"group_id": None, "sender": {"user_id": 42, "group_id": 500}}],
+    ids=["frame", "sender"],
+)
+def test_a_temporary_chat_is_answered_through_its_group(place: dict[str, JsonValue]) -> None:
+    """Bug: LLBot names the group in `sender.group_id` alone; the answer went without it, and was refused."""
+    accounts, clock = Accounts(), SystemClock()
+    accounts.add_own("10001")
+    facts: list[ChatEvent] = []
+    intake = Intake(accounts, SentRegistry(clock), clock)
+    intake.open(facts.append)
+    intake.offer({**LINE, "message_type": "private", "sub_type": "group", **place})
+    (fact,) = facts
+    assert isinstance(fact, MessageCreated)
+    assert (fact.channel.channel_id, fact.guild_id) == ("private:42", "500")
+    assert accounts.temporary_chat(fact.channel) == "500"
+    fetched = read_fetched({**LINE, "message_type": "private", **place}, fact.channel, self_id="10001", now_ms=NOW)
+    assert fetched is not None
+    assert fetched.guild_id == "500"

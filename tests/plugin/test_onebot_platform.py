@@ -285,9 +285,12 @@ async def test_the_recent_history_is_fetched_oldest_first(monkeypatch: pytest.Mo
         for number in range(3):
             await peer.say(f"line {number}", group_id=500, is_reported=False)
         found = await bot.platform.recent_history(GROUP, 2)
+        assert found is not None
         assert [(message.content, message.channel) for message in found] == [("line 1", GROUP), ("line 2", GROUP)]
         peer.script("get_friend_msg_history", Fail(1404, "unsupported action"))
         assert await bot.platform.recent_history(PRIVATE, 2) == []
+        peer.script("get_friend_msg_history", DropSocket())
+        assert await bot.platform.recent_history(PRIVATE, 2) is None
 
 
 async def test_media_get_a_fresh_address_where_the_end_gives_one(monkeypatch: pytest.MonkeyPatch) -> None:
