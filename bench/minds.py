@@ -81,6 +81,7 @@ async def running_minds(folder: Path, **settings: str) -> AsyncGenerator[Minds]:
         random=SystemRandom(),
         platform_for=lambda sid, limits: platform,
         is_own_account=lambda sid: False,
+        clock_offset_ms=lambda sid: 0,
         abandon_calls=lambda: None,
     )
     supervisor = Supervisor(kit)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ishiki.core.disposer import Disposer
 
-__all__ = ["Scheduler", "Trigger"]
+__all__ = ["Scheduler", "SpanTrigger", "Trigger"]
 
 
 class Trigger(Protocol):
@@ -17,6 +17,13 @@ class Trigger(Protocol):
     def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime | None:
         """Return the next time (aware), or None when there is none any more."""
         ...
+
+
+@runtime_checkable
+class SpanTrigger(Protocol):
+    """A trigger that says whether its times are spans apart: those pass though the clock of the day is set."""
+
+    is_span: bool
 
 
 class Scheduler(Protocol):

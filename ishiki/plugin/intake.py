@@ -23,6 +23,7 @@ from ishiki.contracts.events import (
 from ishiki.core.clock import Clock
 from ishiki.jsonvalue import JsonObject, JsonValue, read_object
 from ishiki.plugin.accounts import PLATFORM, Accounts, sid_of
+from ishiki.plugin.clock_offsets import ClockOffsets
 from ishiki.plugin.segments import read_message
 from ishiki.plugin.sent_registry import SentRegistry
 from ishiki.plugin.standing import read_standing
@@ -237,6 +238,7 @@ class Intake:
         self._clock = clock
         self._sink: Sink | None = None
         self.counts = IntakeCounts()
+        self.offsets = ClockOffsets()
 
     def open(self, sink: Sink) -> None:
         """Hand every fact to `sink` from now on."""
@@ -260,7 +262,9 @@ class Intake:
         """
         self.counts.offered += 1
         try:
-            fact = normalise(raw, now_ms=self._clock.now_ms(), account=account)
+            now_ms, monotonic = self._clock.now_ms(), self._clock.monotonic()
+            self.offsets.note(raw, account=account, now_ms=now_ms, monotonic=monotonic)
+            fact = normalise(raw, now_ms=now_ms, account=account)
             if isinstance(fact, Ignored):
                 logger.debug("a frame is no fact: %s", fact.reason)
                 return

@@ -165,6 +165,7 @@ class Lifespan:
             random=SystemRandom(),
             platform_for=self._platform_for(Adapter.clock),
             is_own_account=lambda sid: Adapter.accounts.is_own(self_id_of(sid)),
+            clock_offset_ms=lambda sid: Adapter.intake.offsets.offset_ms(self_id_of(sid)),
             abandon_calls=adapter.abandon_calls,
             redactor=self._redactor,
         )

@@ -21,12 +21,13 @@ from ishiki.contracts.events import ChannelRef
 from ishiki.core.clock import Clock
 from ishiki.errors import StorageError
 from ishiki.jsonvalue import JsonObject, JsonValue, read_array, read_str
+from ishiki.runtime.deadlines import Deadlines
 from ishiki.runtime.paths import folder_name
 from ishiki.storage.data_folder import set_aside
 from ishiki.storage.replacing import replace_file
 from ishiki.tools.wait import Wait
 
-__all__ = ["AGENDA_NAME", "FORMAT", "VERSION", "Agenda", "agenda_from_json", "agenda_to_json"]
+__all__ = ["AGENDA_NAME", "FORMAT", "VERSION", "Agenda", "Due", "agenda_from_json", "agenda_to_json"]
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +36,16 @@ FORMAT = "ishiki.agenda"
 VERSION = 1
 
 _Waits = dict[ChannelRef, Sequence[Wait]]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Due:
+    """When a runtime has to be there."""
+
+    left_s: float
+    """Seconds from now; zero or fewer where it is due."""
+    wait_id: str
+    """For which of its waits."""
 
 
 @dataclass(slots=True, eq=False)
@@ -56,9 +67,15 @@ class Agenda:
     clock: Clock
     changed: anyio.Event = field(default_factory=anyio.Event)
     """Set at the next change; then another one takes its place."""
+    deadlines: Deadlines = field(init=False)
+    """When spans end; also of runtimes that are not in memory."""
     _profiles: dict[str, _ProfileAgenda] = field(default_factory=dict[str, _ProfileAgenda])
     _lock: anyio.Lock = field(default_factory=anyio.Lock)
     """One file is read or written at a time."""
+
+    def __post_init__(self) -> None:
+        """Measure spans by the same clock."""
+        self.deadlines = Deadlines(self.clock)
 
     async def open(self, profile_id: str) -> Sequence[ChannelRef]:
         """Read a profile's file where that was not done before, and return the addresses that wait for something."""
@@ -75,6 +92,7 @@ class Agenda:
             profile = await self._opened(profile_id)
             if list(profile.waits.get(address, ())) == list(waits) and not profile.is_behind:
                 return
+            self.deadlines.forget({wait.id for wait in profile.waits.get(address, ())} - {wait.id for wait in waits})
             if waits:
                 profile.waits[address] = tuple(waits)
             else:
@@ -92,15 +110,15 @@ class Agenda:
                 raise StorageError(problem, path=profile.file, code="storage_unwritable") from error
             profile.is_behind = False
 
-    def due_times(self) -> Mapping[tuple[str, ChannelRef], int]:
-        """Return when each runtime has to be there next, in epoch milliseconds, by profile and address.
+    def due_times(self) -> Mapping[tuple[str, ChannelRef], Due]:
+        """Return when each runtime has to be there next, by profile and address.
 
         One that waits for messages only is left out: they build it.
         """
-        due: dict[tuple[str, ChannelRef], int] = {}
+        due: dict[tuple[str, ChannelRef], Due] = {}
         for profile_id, profile in self._profiles.items():
             for address, waits in profile.waits.items():
-                times = [wait.until_ms for wait in waits if wait.wakes_in_time]
+                times = [Due(self.deadlines.left_s(wait), wait.id) for wait in waits if wait.wakes_in_time]
                 if times:
                     due[profile_id, address] = min(times)
         return due

@@ -9,11 +9,11 @@ import anyio
 
 from ishiki.contracts.events import ChannelRef
 from ishiki.core.clock import Clock
-from ishiki.runtime.agenda import Agenda
+from ishiki.runtime.agenda import Agenda, Due
 
 __all__ = ["AgendaWatch"]
 
-_RETRY_MS = 60_000
+_RETRY_S = 60.0
 """Until a runtime that cannot be built is tried again."""
 
 _LONGEST_NAP_S = 3_600.0
@@ -24,9 +24,10 @@ _Key = tuple[str, ChannelRef]
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    due_ms: int
-    again_ms: int | None
-    """When it is tried once more; None: it was there, and keeps its time itself."""
+    wait_id: str
+    """For which wait."""
+    again_at: float | None
+    """When it is tried once more, in monotonic seconds; None: it was there, and keeps its time itself."""
 
 
 @dataclass(slots=True)
@@ -44,33 +45,36 @@ class AgendaWatch:
         while True:
             changed = self.agenda.changed
             due = self.agenda.due_times()
-            self._looks = {key: look for key, look in self._looks.items() if due.get(key) == look.due_ms}
-            times = {key: at_ms for key, due_ms in due.items() if (at_ms := self._next_look(key, due_ms)) is not None}
-            now_ms = self.clock.now_ms()
-            ready = [key for key, at_ms in times.items() if at_ms <= now_ms]
+            self._looks = {
+                key: look for key, look in self._looks.items() if key in due and due[key].wait_id == look.wait_id
+            }
+            left = {key: left_s for key, one in due.items() if (left_s := self._next_look_s(key, one)) is not None}
+            ready = [key for key, left_s in left.items() if left_s <= 0]
             if ready:
                 async with anyio.create_task_group() as group:
                     for key in ready:
-                        group.start_soon(self._look, key, due[key])
+                        group.start_soon(self._look, key, due[key].wait_id)
             else:
-                await self._rest(changed, min(times.values(), default=None), now_ms)
+                await self._rest(changed, min(left.values(), default=None))
 
-    def _next_look(self, key: _Key, due_ms: int) -> int | None:
+    def _next_look_s(self, key: _Key, due: Due) -> float | None:
         look = self._looks.get(key)
-        return due_ms if look is None else look.again_ms
+        if look is None:
+            return due.left_s
+        return None if look.again_at is None else look.again_at - self.clock.monotonic()
 
-    async def _look(self, key: _Key, due_ms: int) -> None:
+    async def _look(self, key: _Key, wait_id: str) -> None:
         is_there = await self.build(*key)
-        self._looks[key] = _Look(due_ms, None if is_there else self.clock.now_ms() + _RETRY_MS)
+        self._looks[key] = _Look(wait_id, None if is_there else self.clock.monotonic() + _RETRY_S)
 
-    async def _rest(self, changed: anyio.Event, until_ms: int | None, now_ms: int) -> None:
-        if until_ms is None:
+    async def _rest(self, changed: anyio.Event, left_s: float | None) -> None:
+        if left_s is None:
             await changed.wait()
             return
         async with anyio.create_task_group() as group:
 
             async def nap() -> None:
-                await self.clock.sleep(min((until_ms - now_ms) / 1000, _LONGEST_NAP_S))
+                await self.clock.sleep(min(left_s, _LONGEST_NAP_S))
                 group.cancel_scope.cancel()
 
             group.start_soon(nap)

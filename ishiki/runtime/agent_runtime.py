@@ -302,7 +302,7 @@ class ChannelRuntime:
         wakes_nobody = is_late or opened.guards.wakes_nobody(event) or opened.silence.wakes_nobody(event)
 
         def is_stale() -> bool:
-            return wakes_nobody or self._kit.clock.now_ms() - event.timestamp > self._stale_after_ms
+            return wakes_nobody or self._age_ms(event) > self._stale_after_ms
 
         _, receipt = opened.agent.submit(
             messages,
@@ -363,6 +363,10 @@ class ChannelRuntime:
             raise AgentStoppedError(f"{self.id} is not open")
         return self._open
 
+    def _age_ms(self, event: ChatEvent) -> float:
+        """Return how old a fact is, by the clock of the end that told it."""
+        return self._kit.clock.now_ms() + self._kit.clock_offset_ms(event.channel.sid) - event.timestamp
+
     @property
     def _stale_after_ms(self) -> float:
         return self.active.profile.config.limits.stale_after * 1000
@@ -397,7 +401,9 @@ class ChannelRuntime:
             guards = ChannelGuards(
                 GuardParts(config.guards, address, usage, kit.clock, self._stale_after_ms, self._is_own)
             )
-            waits = Waits(kit.clock, partial(self._parts.agenda.put, self.active.id, address))
+            waits = Waits(
+                kit.clock, partial(self._parts.agenda.put, self.active.id, address), self._parts.agenda.deadlines
+            )
             host = self._create_host(zone, TaskOwner(group, self.id), meter)
             silence = Silence(SilenceParts(address, host.platform, kit.clock, zone, guards, self.is_known))
             checkpoint: JsonObject = {} if store.last_checkpoint is None else store.last_checkpoint.json_data

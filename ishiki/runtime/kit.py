@@ -37,6 +37,8 @@ class RuntimeKit:
     platform_for: Callable[[str, LimitsConfig], Platform]
     """The platform as an account sees it, by sid, with a profile's time limits."""
     is_own_account: Callable[[str], bool]
+    clock_offset_ms: Callable[[str], int]
+    """How far the clock of an account's end is ahead of ours, by its sid."""
     """Whether a sid is an account that is connected, or was, in this process."""
     abandon_calls: Callable[[], None]
     """End every platform call in flight as unknown: at a stop, whose time is up."""

@@ -21,6 +21,7 @@ from ishiki.core.messages import CustomMessage, UserMessage
 from ishiki.core.tool import ToolContext
 from ishiki.errors import AgentStoppedError, StorageError
 from ishiki.jsonvalue import JsonObject, JsonValue, read_array, read_str
+from ishiki.runtime.deadlines import Deadlines
 from ishiki.runtime.host import TaskOwner
 from ishiki.tools.wait import WAIT_ENTRY, Wait
 
@@ -51,10 +52,11 @@ class Waits:
     come between.
     """
 
-    def __init__(self, clock: Clock, note: _Note) -> None:
-        """Wait for nothing yet; tell `note` of every change."""
+    def __init__(self, clock: Clock, note: _Note, deadlines: Deadlines) -> None:
+        """Wait for nothing yet; tell `note` of every change, and ask `deadlines` how long a wait lasts."""
         self._clock = clock
         self._note = note
+        self._deadlines = deadlines
         self._pending: dict[str, Wait] = {}
         self._called: set[str] = set()
         """Those among them that have asked for their turn."""
@@ -96,7 +98,7 @@ class Waits:
         for wait in tuple(self._pending.values()):
             if owed is not None and wait.prompt in owed:
                 self._called.add(wait.id)
-            elif wait.until_ms > self._clock.now_ms():
+            elif self._deadlines.left_s(wait) > 0:
                 self._start(wait)
             else:
                 self._come(wait)
@@ -140,7 +142,7 @@ class Waits:
             await resolved(timer())
 
     async def _keep_time(self, wait: Wait) -> None:
-        while (left_s := (wait.until_ms - self._clock.now_ms()) / 1000) > 0:
+        while (left_s := self._deadlines.left_s(wait)) > 0:
             await self._clock.sleep(min(left_s, _LONGEST_NAP_S))
         self._timers.pop(wait.id, None)
         self._come(wait)

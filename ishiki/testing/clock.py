@@ -84,6 +84,10 @@ class FakeClock:
             self._sleepers.remove(sleeper)
             sleeper.awake.set()
 
+    def set_wall(self, seconds: float) -> None:
+        """Set the time of day by `seconds` forward, or back where they are below zero; no span passes by that."""
+        self._start_ms += round(seconds * 1000)
+
     async def wait_sleepers(self, count: int = 1, *, within_s: float = 5.0) -> None:
         """Return as soon as at least `count` tasks sleep.
 

@@ -79,6 +79,8 @@ class Wait:
     """Whether the time is one of its conditions."""
     message: MessageCondition | None = None
     reason: str = ""
+    span_s: float | None = None
+    """How long it lasts, where its time is a span of seconds; None where it is a time of day."""
 
     @property
     def prompt(self) -> str:
@@ -92,6 +94,8 @@ class Wait:
             out["message"] = self.message.to_data()
         if self.reason:
             out["reason"] = self.reason
+        if self.span_s is not None:
+            out["span"] = self.span_s
         return out
 
     @classmethod
@@ -99,7 +103,10 @@ class Wait:
         """Read that form. Never raises; what is missing is empty."""
         message = MessageCondition.from_data(read_object(data, "message")) if "message" in data else None
         wakes_in_time = read_bool(data, "wakesInTime", default=message is None)
-        return cls(read_str(data, "id"), read_int(data, "until"), wakes_in_time, message, read_str(data, "reason"))
+        span = data.get("span")
+        span_s = float(span) if isinstance(span, int | float) and not isinstance(span, bool) else None
+        until_ms, reason = read_int(data, "until"), read_str(data, "reason")
+        return cls(read_str(data, "id"), until_ms, wakes_in_time, message, reason, span_s)
 
     def to_entry(self, state: WaitState, *, timestamp: int) -> Entry:
         """Return the entry that tells of it."""
@@ -131,7 +138,7 @@ class _Waiter:
 
     async def execute(self, arguments: JsonObject, context: ToolContext) -> JsonValue:
         now_ms = context.clock.now_ms()
-        due_ms = self._due(arguments, now_ms)
+        due_ms, span_s = self._due(arguments, now_ms)
         message = _message_condition(arguments)
         if due_ms is None and message is None:
             raise ToolError("Say what you wait for: at least one of seconds, until and message.")
@@ -139,7 +146,7 @@ class _Waiter:
             raise ToolError(f"{MAX_WAITS} waits are pending, and there may be no more. Wait for one of them first.")
         reason = " ".join(read_str(arguments, "reason").split())[:_MAX_REASON_CHARS]
         until_ms = now_ms + _MOST_S * 1000 if due_ms is None else due_ms
-        wait = Wait(new_id(), until_ms, due_ms is not None, message, reason)
+        wait = Wait(new_id(), until_ms, due_ms is not None, message, reason, _MOST_S if due_ms is None else span_s)
         try:
             await self.keeper.keep(wait, context)
         except StorageError:
@@ -151,15 +158,15 @@ class _Waiter:
             result["expires_at"] = self._shown(due_ms)
         return result
 
-    def _due(self, arguments: JsonObject, now_ms: int) -> int | None:
-        """Return the earlier of the times that are given, in epoch milliseconds; None where none is."""
-        found: list[int] = []
+    def _due(self, arguments: JsonObject, now_ms: int) -> tuple[int | None, float | None]:
+        """Return the earlier of the times that are given, in epoch milliseconds, and its length where it is a span."""
+        found: list[tuple[int, float | None]] = []
         seconds = arguments.get("seconds")
         if isinstance(seconds, int | float):
-            found.append(now_ms + round(seconds * 1000))
+            found.append((now_ms + round(seconds * 1000), float(seconds)))
         if until := read_str(arguments, "until").strip():
-            found.append(self._read_time(until, now_ms))
-        return min(found, default=None)
+            found.append((self._read_time(until, now_ms), None))
+        return min(found, key=lambda time: time[0], default=(None, None))
 
     def _read_time(self, text: str, now_ms: int) -> int:
         try:

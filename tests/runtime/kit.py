@@ -314,6 +314,7 @@ async def running(
             random=FixedRandom(),
             platform_for=lambda sid, limits: chat if platform_for is None else platform_for(sid),
             is_own_account=lambda sid: False,
+            clock_offset_ms=lambda sid: 0,
             abandon_calls=lambda: None,
         )
         supervisor = Supervisor(kit)

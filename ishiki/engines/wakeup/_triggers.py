@@ -144,6 +144,7 @@ class LastingTrigger:
     Attributes:
         name: what it is, and where its next time is kept.
         due: the next time, or the one that has just come; None before the first.
+        is_span: whether its times are spans apart, and no times of day.
     """
 
     def __init__(
@@ -171,6 +172,7 @@ class LastingTrigger:
         self._make = make
         self._saved_ms = saved_ms
         self._is_calendar = is_calendar
+        self.is_span = not is_calendar
         self._makes_up = makes_up
         self._on_due = on_due
         self._inner: Trigger | None = None

@@ -259,8 +259,9 @@ class _Jev:
         last = channel.window.last_spoke_ms
         if last is None:
             return ""
-        since = max(0, self._host.clock.now_ms() - last)
-        return f"cooldown since={since // 1000}s" if since < self._config.cooldown_ms else ""
+        since = self._host.clock.now_ms() - last
+        # Below zero the clock was set back: then nobody knows, and a mind that is deaf for so long would be worse.
+        return f"cooldown since={since // 1000}s" if 0 <= since < self._config.cooldown_ms else ""
 
     async def _judge_all(self, channel: _Channel, first: _Pending) -> None:
         """Judge a message, and then the newest that came meanwhile, as long as there is one."""

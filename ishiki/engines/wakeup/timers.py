@@ -122,7 +122,8 @@ class _Timers:
         self._agent = agent
         self._decisions = Decisions(agent, TimersEngine.name, host.logger)
         self._quiet = [QuietHours.parse(part) for part in config.quiet_hours]
-        self._last_ms = self._newest_sign_of_life()
+        silent_ms = max(0, host.clock.now_ms() - self._newest_sign_of_life())
+        self._silent_since = host.clock.monotonic() - silent_ms / 1000
         self._timers: list[LastingTrigger] = []
         self._is_saving = False
 
@@ -147,7 +148,7 @@ class _Timers:
         """Note when somebody spoke, or the mind had a turn."""
         is_message = isinstance(event, MessageAppended) and created_of(event.message) is not None
         if is_message or isinstance(event, TurnDone | TurnFailed | TurnAborted):
-            self._last_ms = max(self._last_ms, self._host.clock.now_ms())
+            self._silent_since = self._host.clock.monotonic()
 
     def _makers(self) -> Sequence[tuple[str, TriggerMaker]]:
         """Return the timers by name. The name holds the setting: one that is edited begins anew."""
@@ -191,7 +192,7 @@ class _Timers:
         return ""
 
     def _silence_s(self) -> float:
-        return max(0.0, (self._host.clock.now_ms() - self._last_ms) / 1000)
+        return max(0.0, self._host.clock.monotonic() - self._silent_since)
 
     def _newest_sign_of_life(self) -> int:
         newest = 0
