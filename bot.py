@@ -13,6 +13,7 @@ from nonebot.drivers import ASGIMixin
 from nonebot.log import logger
 
 from ishiki.config import Settings, read_environment
+from ishiki.config.output import escape_unwritable
 from ishiki.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parent
@@ -52,6 +53,7 @@ def check_port(host: str, port: int) -> None:
 
 def main() -> None:
     """Run until stopped."""
+    escape_unwritable()
     os.chdir(ROOT)  # relative folders, .env and plugins/ are the bot's own, wherever it is started from
     settings = read_settings()
     token = settings.onebot_access_token
