@@ -13,6 +13,7 @@ from nonebot.log import logger
 
 from ishiki.config import ENV_ENCODING, Settings, environment_files, read_environment
 from ishiki.config.host_settings import blank_overrides
+from ishiki.config.output import escape_unwritable
 from ishiki.config.settings import MAX_FRAME_BYTES
 from ishiki.errors import ConfigError, StorageError
 from ishiki.runtime.preflight import judge_start
@@ -42,6 +43,7 @@ def load_plugins(folder: Path) -> None:
 
 def main() -> None:
     """Run until stopped."""
+    escape_unwritable()
     os.chdir(ROOT)  # relative folders, .env and plugins/ are the bot's own, wherever it is started from
     settings, environment = judge(ROOT)
     os.environ.update(blank_overrides(environment))

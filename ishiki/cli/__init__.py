@@ -19,6 +19,7 @@ from ishiki.cli.arguments import (
     VersionArguments,
     parse_arguments,
 )
+from ishiki.config.output import escape_unwritable
 
 __all__ = ["main"]
 
@@ -35,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: the arguments are wrong (status 2) or asked for help (status 0).
     """
+    escape_unwritable()
     arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
     # Imported here because a person waits for the prompt: `chat` needs the WebSocket library but none of the
     # configuration models, `check` the other way round, and `--help` neither.

@@ -159,8 +159,11 @@ class Agent:
         if_busy: IfBusy = "join",
         is_stale: bool | Callable[[], bool] = False,
         is_self: bool = False,
+        no_wake: str = "",
     ) -> tuple[str | None, Receipt | None]:
         """Do as `send`, and return a receipt that tells when the messages are in the log.
+
+        `no_wake` is announced with the messages: why nothing may wake on them, "" where something may.
 
         The receipt is None where they open a new turn: that turn stores them.
         """
@@ -171,7 +174,7 @@ class Agent:
             now = self._clock.now_ms()
             dated = [item if item.timestamp else replace(item, timestamp=now) for item in messages]
             entries = [Entry(MESSAGE, item, now, joins=decision.joins) for item in dated]
-            receipt = self._journal.submit(entries, is_stale=is_stale, is_self=is_self)
+            receipt = self._journal.submit(entries, is_stale=is_stale, is_self=is_self, no_wake=no_wake)
         if decision.is_new_turn and decision.turn_id is not None:
             self._announce_turn(decision.turn_id)
         return decision.turn_id, receipt

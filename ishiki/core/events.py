@@ -176,9 +176,11 @@ class MessageAppended:
     message: Message
     entry: Entry
     is_stale: bool = False
-    """The fact is older than `stale_after`: nothing may wake on it."""
+    """Nothing may wake on the fact: it is older than `stale_after`, or `no_wake` says why."""
     is_self: bool = False
     """The mind's own account said it, or another account of ours: nothing may wake on it."""
+    no_wake: str = ""
+    """Why nothing may wake on it where that is not its age, as a log line says it; `is_stale` is true then as well."""
     type: Literal["message.appended"] = "message.appended"
 
 

@@ -104,6 +104,7 @@ class _Item:
     make: Callable[[], Sequence[Entry]] | None
     is_stale: bool | Callable[[], bool]
     is_self: bool
+    no_wake: str
     closes: Sequence[str]
     events: Sequence[AgentEvent]
     receipt: Receipt
@@ -161,6 +162,7 @@ class Journal:
         *,
         is_stale: bool | Callable[[], bool] = False,
         is_self: bool = False,
+        no_wake: str = "",
         closes: Sequence[str] = (),
         events: Sequence[AgentEvent] = (),
     ) -> Receipt:
@@ -172,12 +174,13 @@ class Journal:
             is_stale: passed on with the announcement. A function is asked when it is in the log, which on a full disk
                 may be long after.
             is_self: passed on with the announcement.
+            no_wake: why nothing may wake on it; passed on with the announcement, which is stale then.
             closes: `joins` keys that end with this batch; what joined them is announced behind it.
             events: emitted after that; also where the store takes nothing any more, so that who follows a turn sees
                 its end.
         """
         make, known = (entries, ()) if callable(entries) else (None, self._hooked(entries))
-        item = _Item(known, make, is_stale, is_self, closes, events, Receipt())
+        item = _Item(known, make, is_stale, is_self, no_wake, closes, events, Receipt())
         if self._closed:
             item.receipt.resolve(AgentStoppedError("the agent has stopped; nothing is written any more"))
         else:
@@ -356,12 +359,12 @@ class Journal:
         own_keys = {closing_key(entry) for entry in item.entries}
         for event in self._release([key for key in item.closes if key not in own_keys]):
             await self._tell(event)
-        is_stale = item.is_stale() if callable(item.is_stale) else item.is_stale
+        is_stale = bool(item.no_wake) or (item.is_stale() if callable(item.is_stale) else item.is_stale)
         for entry in item.entries:
             message = entry.message
             if message is None:
                 continue
-            event = MessageAppended(message, entry, is_stale=is_stale, is_self=item.is_self)
+            event = MessageAppended(message, entry, is_stale=is_stale, is_self=item.is_self, no_wake=item.no_wake)
             if entry.joins is not None and entry.joins in self._open_keys:
                 self._held.setdefault(entry.joins, []).append(event)
             else:

@@ -7,6 +7,7 @@ import logging
 from nonebot.log import logger as host_logger
 
 from ishiki.config import Redactor
+from ishiki.config.output import escape_unwritable
 
 __all__ = ["bridge_logs"]
 
@@ -35,12 +36,13 @@ class _HostHandler(logging.Handler):
 
 
 def bridge_logs(level: str | int, redactor: Redactor) -> None:
-    """Send everything below the logger `ishiki` to NoneBot's log. Idempotent.
+    """Send everything below the logger `ishiki` to NoneBot's log, on whatever console. Idempotent.
 
     Args:
         level: NoneBot's `LOG_LEVEL`; its own TRACE and SUCCESS are known to the standard library as DEBUG and INFO.
         redactor: what takes secrets out.
     """
+    escape_unwritable()  # for a bot.py of one's own
     root = logging.getLogger("ishiki")
     for handler in list(root.handlers):
         root.removeHandler(handler)

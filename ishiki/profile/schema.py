@@ -186,7 +186,7 @@ class GuardsConfig(ConfigModel):
     )
     bots: tuple[IdText, ...] = Field(
         default=(),
-        description="User ids of other bots: after six turns in a row woken by one of them it rests ten minutes.",
+        description="User ids of other bots: together they wake six turns in a channel, then none for ten minutes.",
     )
 
     @field_validator("bots")

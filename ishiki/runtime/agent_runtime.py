@@ -37,7 +37,7 @@ from ishiki.core.entries import CHECKPOINT, COMPACT, Entry
 from ishiki.core.events import AgentEvent, TurnAborted, TurnDone, TurnFailed
 from ishiki.core.inbox import PROMPT_SEPARATOR
 from ishiki.core.journal import Receipt
-from ishiki.core.messages import CustomMessage
+from ishiki.core.messages import CustomMessage, Message, UserMessage
 from ishiki.core.store import newest_of
 from ishiki.core.tool import Tool
 from ishiki.core.turn import TurnLimits
@@ -60,7 +60,7 @@ from ishiki.runtime.prompt import CONTINUE
 from ishiki.runtime.reach import hold_while_unreachable
 from ishiki.runtime.restoring import settle_crash, since_checkpoint
 from ishiki.runtime.schedule import RuntimeScheduler
-from ishiki.runtime.silence import Silence, SilenceParts
+from ishiki.runtime.silence import NOTHING_CAN_BE_SAID, Silence, SilenceParts
 from ishiki.runtime.usage.meter import RuntimeMeter
 from ishiki.runtime.waits import Waits
 from ishiki.runtime.zone import find_zone
@@ -72,6 +72,9 @@ __all__ = ["ChannelRuntime"]
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_LATE = "it was said while the account was away, and only asked for now"
+"""Why what a backfill brings wakes nobody."""
 
 _CHECKPOINT_EVERY = 1_000
 """Entries after which a checkpoint is due, so that opening reads no further back. Source: design, checkpoint."""
@@ -294,20 +297,27 @@ class ChannelRuntime:
         """
         opened = self._opened()
         self.used_at = self._kit.clock.monotonic()
-        messages = [CustomMessage(fact_type(event), event.to_data(), timestamp=event.timestamp)]
+        messages: list[Message] = [CustomMessage(fact_type(event), event.to_data(), timestamp=event.timestamp)]
         if attachment is not None:
             messages.append(CustomMessage(ATTACHMENT, attachment.to_data(), timestamp=event.timestamp))
         self._facts.note(event)
         self._accounts.add(event.channel.sid)
-        wakes_nobody = is_late or opened.guards.wakes_nobody(event) or opened.silence.wakes_nobody(event)
 
         def is_stale() -> bool:
-            return wakes_nobody or self._age_ms(event) > self._stale_after_ms
+            return self._age_ms(event) > self._stale_after_ms
+
+        is_own = self._is_own(event)
+        no_wake = _LATE if is_late else opened.guards.why_silent(event)
+        if not no_wake and opened.silence.wakes_nobody(event):
+            no_wake = NOTHING_CAN_BE_SAID
+        if not no_wake and not is_own and not is_stale() and (note := opened.guards.note_before_hold(event)):
+            messages.append(UserMessage(note, timestamp=event.timestamp))
 
         _, receipt = opened.agent.submit(
             messages,
             is_stale=is_stale,
-            is_self=self._is_own(event),
+            is_self=is_own,
+            no_wake=no_wake,
         )
         assert receipt is not None, "a record that triggers nothing is stored at once"
         if opened.store.entries_since_checkpoint >= _CHECKPOINT_EVERY and not self._checkpoint_due:
@@ -399,7 +409,9 @@ class ChannelRuntime:
             usage = await self._parts.books.open(self.active.id, zone)
             meter = RuntimeMeter(usage, name_of(address), store.window())
             guards = ChannelGuards(
-                GuardParts(config.guards, address, usage, kit.clock, self._stale_after_ms, self._is_own)
+                GuardParts(
+                    config.guards, address, usage, kit.clock, self._stale_after_ms, self._is_own, kit.clock_offset_ms
+                )
             )
             waits = Waits(
                 kit.clock, partial(self._parts.agenda.put, self.active.id, address), self._parts.agenda.deadlines

@@ -36,7 +36,7 @@ from ishiki.runtime.speech_bars import NEVER_MS, SpeechBars
 from ishiki.tools.deliveries import Delivery
 from ishiki.tools.speech_guard import SpeechGuard, SpeechRefusal
 
-__all__ = ["CAN_SPEAK_AGAIN", "Silence", "SilenceParts"]
+__all__ = ["CAN_SPEAK_AGAIN", "NOTHING_CAN_BE_SAID", "Silence", "SilenceParts"]
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,8 @@ CAN_SPEAK_AGAIN = (
 )
 """What opens the turn in which a mind may answer what it could not; once, where the end of the bar is certain."""
 
-_HOLD = "nothing can be said there"
+NOTHING_CAN_BE_SAID = "nothing can be said there"
+"""Why a message wakes nobody, and why an agent is held."""
 
 _TURN_ENDS = ("turn.done", "turn.failed", "turn.aborted")
 
@@ -106,7 +107,7 @@ class Silence:
         self._agent, self._tasks = agent, tasks
         self._check()
         bars = self._channels.get(self._parts.address)
-        if bars is not None and _HOLD not in agent.holds:
+        if bars is not None and NOTHING_CAN_BE_SAID not in agent.holds:
             # It ended while nobody was there to wait for it.
             self._speak_again(agent, bars)
 
@@ -198,9 +199,9 @@ class Silence:
         if agent is None or tasks is None or bars is None or tasks.is_closed:
             return
         until = bars.held_until(self._clock.now_ms())
-        if until is None or _HOLD in agent.holds:
+        if until is None or NOTHING_CAN_BE_SAID in agent.holds:
             return
-        agent.hold(_HOLD)
+        agent.hold(NOTHING_CAN_BE_SAID)
         end = "" if until == NEVER_MS else f", or is tried at {self._time(until)}"
         logger.warning("%s: %s; no turn starts until it may speak again%s", agent.id, bars.why, end)
         tasks.spawn("waiting to speak again", partial(self._release_in_time, agent, bars))
@@ -218,7 +219,7 @@ class Silence:
                 elif bars.held_until(self._clock.now_ms()) is None:
                     await self._probe(bars)
         finally:
-            agent.release(_HOLD)
+            agent.release(NOTHING_CAN_BE_SAID)
         is_lifted = bars.is_lifted(self._clock.now_ms())
         logger.info("%s: turns start again; %s", agent.id, "it may speak" if is_lifted else "it tries to speak")
         self._speak_again(agent, bars)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from ishiki.contracts.events import ChannelRef
 from ishiki.jsonvalue import read_object
+from ishiki.runtime.guards.likeness import is_like, is_typed_too_fast, plain_words
 from ishiki.runtime.guards.partners import REST_MS, PartnerWatch
 from ishiki.runtime.guards.speech import SpeechMemory, text_key
 from ishiki.runtime.guards.turns import HOUR_MS, TurnWindow
@@ -88,12 +89,25 @@ def test_an_hour_that_stays_full_is_told_once_and_again_after_it_was_half_empty(
     assert not window.is_announced
 
 
-def ping_pong(watch: PartnerWatch, user: str, turns: int, *, start: int = NOW, gap_ms: int = 500) -> list[str]:
-    """Let `user` wake turns, each answered at once; return who was sent to rest."""
+def test_a_turn_that_is_given_back_leaves_room_for_another() -> None:
+    """Our choice: what came to nothing uses nothing up."""
+    window = TurnWindow(2)
+    for _ in range(2):
+        window.began(NOW)
+    window.give_back(NOW)
+    window.give_back(NOW + 1)
+    assert window.starts == [NOW]
+    assert window.held_until(NOW) is None
+
+
+def ping_pong(
+    watch: PartnerWatch, user: str, turns: int, *, start: int = NOW, gap_ms: int = 500, words: str = "ping"
+) -> list[str]:
+    """Let `user` wake turns, each answered at once; return with whom bots were sent to rest."""
     rested: list[str] = []
     now = start
     for _ in range(turns):
-        watch.heard(user, now)
+        watch.heard(user, now, words)
         if (account := watch.turn_began(now)) is not None:
             rested.append(account)
         watch.said(now)
@@ -101,66 +115,72 @@ def ping_pong(watch: PartnerWatch, user: str, turns: int, *, start: int = NOW, g
     return rested
 
 
-def test_the_sixth_turn_in_a_row_is_the_last_that_a_quick_account_wakes() -> None:
+def test_the_sixth_turn_is_the_last_that_an_account_wakes_which_looks_like_a_bot() -> None:
     """Design, guards, two bots."""
     assert ping_pong(PartnerWatch(), "77", 5) == []
     watch = PartnerWatch()
     assert ping_pong(watch, "77", 6) == ["77"]
-    assert watch.rests_until("77", NOW + 2_500) == NOW + 2_500 + REST_MS
-    assert watch.rests_until("42", NOW + 2_500) is None
-    assert watch.rests_until("77", NOW + 2_500 + REST_MS) is None
+    assert watch.rests_until("77", NOW + 2_500, "ping") == NOW + 2_500 + REST_MS
+    assert watch.rests_until("42", NOW + 2_500, "hi") is None
+    assert watch.rests_until("77", NOW + 2_500 + REST_MS, "ping") is None
 
 
-def test_three_seconds_are_a_bots_and_more_are_a_persons() -> None:
-    """Design, guards: each of its messages within 3 s of ours."""
-    assert ping_pong(PartnerWatch(), "77", 6, gap_ms=3_000) == ["77"]
-    assert ping_pong(PartnerWatch(), "77", 30, gap_ms=3_001) == []
-
-
-def test_one_slow_message_begins_the_run_anew() -> None:
-    """Design, guards: each message of the run."""
+def test_somebody_who_rests_and_goes_on_like_a_person_wakes_again() -> None:
+    """Design, guards: nobody is shut out who does."""
     watch = PartnerWatch()
-    assert ping_pong(watch, "77", 5) == []
-    assert ping_pong(watch, "77", 5, start=NOW + 60_000) == []
-    assert ping_pong(watch, "77", 1, start=NOW + 62_500) == ["77"]
+    ping_pong(watch, "77", 6)
+    assert watch.rests_until("77", NOW + 9_000, "sorry, was that too much?") is None
+    watch.heard("77", NOW + 9_000, "sorry, was that too much?")
+    assert watch.rests_until("77", NOW + 20_000, "ok then") is None
 
 
-def test_a_third_speaker_ends_the_run() -> None:
-    """Design, guards: no third speaker between."""
+def test_talk_of_others_between_does_not_begin_the_count_anew() -> None:
+    """Design, guards: several bots are no more than one, and people between them hide none."""
     watch = PartnerWatch()
-    assert ping_pong(watch, "77", 5) == []
-    watch.heard("42", NOW + 2_100)
-    assert ping_pong(watch, "77", 5, start=NOW + 2_200) == []
+    assert ping_pong(watch, "77", 4) == []
+    watch.heard("42", NOW + 2_100, "what are you two doing", is_addressed=False)
+    assert ping_pong(watch, "78", 3, start=NOW + 2_600) == ["78"]
 
 
-def test_a_known_bot_rests_after_six_turns_however_slow_it_is() -> None:
-    """Design, guards: an account in `bots` needs no condition of time."""
+def test_a_known_bot_rests_after_six_turns_however_slow_it_is_and_whatever_it_says() -> None:
+    """Design, guards: an account in `bots` needs no sign."""
     watch = PartnerWatch(frozenset({"77"}))
-    assert ping_pong(watch, "77", 6, gap_ms=60_000) == ["77"]
+    assert ping_pong(watch, "77", 6, gap_ms=60_000, words="") == ["77"]
 
 
-def test_others_who_only_talk_do_not_hide_a_known_bot_but_others_who_wake_do() -> None:
-    """Our choice: "in a row" is about turns; for a known bot, what is said between them is nothing."""
-    chatter, waking = PartnerWatch(frozenset({"77"})), PartnerWatch(frozenset({"77"}))
+def test_who_speaks_to_us_has_woken_the_turn_and_not_who_only_talks() -> None:
+    """Our choice: chatter behind a known bot does not hide it."""
+    watch = PartnerWatch(frozenset({"77"}))
     rested: list[str | None] = []
     for number in range(6):
         now = NOW + number * 10_000
-        chatter.heard("42", now)
-        chatter.heard("77", now + 1)
-        rested.append(chatter.turn_began(now + 1))
-        waking.heard("77", now)
-        assert waking.turn_began(now) is None
-        waking.heard("42", now + 1)
-        assert waking.turn_began(now + 1) is None
+        watch.heard("77", now)
+        watch.heard("42", now + 1, is_addressed=False)
+        rested.append(watch.turn_began(now + 1))
     assert rested == [None] * 5 + ["77"]
 
 
-def test_a_turn_that_nobody_woke_is_in_no_run() -> None:
-    """Our choice: timers and waits neither count nor end a run."""
+def test_a_turn_that_nobody_woke_counts_for_nobody() -> None:
+    """Our choice: timers and waits."""
     watch = PartnerWatch()
     assert ping_pong(watch, "77", 5) == []
     assert watch.turn_began(NOW + 2_100) is None
     assert ping_pong(watch, "77", 1, start=NOW + 2_500) == ["77"]
+
+
+def test_what_could_not_be_typed_in_time_is_told_from_what_could() -> None:
+    """Our choice, `_MOST_CHARS_A_SECOND`; a wide character takes several strokes."""
+    assert is_typed_too_fast("a sentence of forty-five characters, no less.", 2_500)
+    assert not is_typed_too_fast("a sentence of forty-five characters, no less.", 3_500)
+    assert is_typed_too_fast("\u4f60" * 18, 2_500)
+    assert not is_typed_too_fast("ok", 1)
+
+
+def test_a_template_repeats_itself_and_small_talk_does_not() -> None:
+    """Our choice, `_LIKE`: numbers make no difference, and very short texts never repeat."""
+    assert is_like(plain_words("Round 12: roll the dice!"), plain_words('<at id="9"/> round 345: roll the dice!'))
+    assert not is_like(plain_words("what did you dream of?"), plain_words("what is for dinner"))
+    assert not is_like(plain_words("A"), plain_words("A"))
 
 
 @given(
@@ -187,13 +207,13 @@ def test_a_watch_that_was_written_down_goes_on_as_the_one_in_memory(
             parted.restore(read_object(written, "partners"))
         for watch in (whole, parted):
             if what == "heard":
-                watch.heard(user, now)
+                watch.heard(user, now, "ping")
             elif what == "said":
                 watch.said(now)
             else:
                 results.append(watch.turn_began(now))
-        assert [whole.rests_until(one, now) for one in ("42", "77", "78")] == [
-            parted.rests_until(one, now) for one in ("42", "77", "78")
+        assert [whole.rests_until(one, now, "ping") for one in ("42", "77", "78")] == [
+            parted.rests_until(one, now, "ping") for one in ("42", "77", "78")
         ]
     assert results[::2] == results[1::2]
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
 import pytest
 
 from ishiki.contracts.events import ChannelRef
-from ishiki.jsonvalue import JsonObject, JsonValue, read_int, read_object, read_str
-from ishiki.testing.openai_replies import Completion, Reply, Usage, call, reply_saying, tool_calls
+from ishiki.core.events import WakeupDecision
+from ishiki.jsonvalue import JsonObject, JsonValue, read_object, read_str
+from ishiki.testing.openai_replies import Completion, Reply, Usage, call, error, reply_saying, tool_calls
 from ishiki.testing.openai_server import ChatRequest
 
 from .kit import GROUP, SELF, Bot, profile_text, running
@@ -66,6 +69,11 @@ def answer_with(usage: Usage) -> Completion:
 def say_the_same(request: ChatRequest) -> Reply:
     """Answer as a model does that has run into a rut."""
     return reply_saying("same old")
+
+
+def fail(request: ChatRequest) -> Reply:
+    """Answer as a server does that refuses everything."""
+    return error(400, "down")
 
 
 def killed(folder: Path) -> Path:
@@ -305,11 +313,13 @@ async def test_what_was_said_three_times_stays_said_over_a_restart(tmp_path: Pat
 # -- two bots ----------------------------------------------------------------------------------------------------
 
 
-async def answered_by(bot: Bot, user: str, times: int, *, channel: ChannelRef = GROUP) -> None:
+async def answered_by(
+    bot: Bot, user: str, times: int, *, channel: ChannelRef = GROUP, texts: Sequence[str] = ("beep",)
+) -> None:
     """Let `user` speak to the mind at once, each time when it has answered."""
-    for _ in range(times):
+    for text in itertools.islice(itertools.cycle(texts), times):
         count = len(bot.platform.texts)
-        bot.say(f'<at id="{SELF}"/> beep', channel=channel, user=user)
+        bot.say(f'<at id="{SELF}"/> {text}', channel=channel, user=user)
         await bot.platform.sent.at_least(count + 1)
         await bot.quiet(channel)
 
@@ -331,13 +341,115 @@ async def test_two_bots_stop_after_six_turns_and_a_person_is_answered(tmp_path: 
         await answered_by(bot, "77", 1)
 
 
-async def test_a_person_who_takes_longer_than_three_seconds_is_never_taken_for_a_bot(tmp_path: Path) -> None:
-    """Design, guards, two bots."""
+CHAT = (
+    "morning", "what did you dream of?", "no way", "and then the cat left", "who feeds her now", "poor thing",
+    "mine eats twice a day", "fish, mostly", "are you hungry", "ha, fair", "what is for dinner", "same here", "see you",
+)  # fmt: skip
+"""What somebody says who talks for a while."""
+
+
+async def test_a_person_who_answers_quickly_in_a_quiet_group_is_answered_each_time(tmp_path: Path) -> None:
+    """Our choice: being quick is no sign of a bot where what is said is not."""
     async with running(tmp_path) as bot:
-        for _ in range(8):
-            await answered_by(bot, "42", 1)
-            bot.clock.advance(3.5)
+        for text in CHAT:
+            await answered_by(bot, "42", 1, texts=[text])
+            bot.clock.advance(2.5)
         assert kinds(bot) == []
+
+
+async def test_the_mind_is_told_that_it_may_talk_to_a_bot_before_that_is_held_and_a_person_goes_on(
+    tmp_path: Path,
+) -> None:
+    """Design, guards: asked rather than shut out."""
+    async with running(tmp_path) as bot:
+        await answered_by(bot, "77", 6)
+        assert ["may be a bot" in request.all_text for request in bot.server.requests] == [False] * 5 + [True]
+        bot.clock.advance(4)
+        await answered_by(bot, "77", 1, texts=["no, I am only bored"])
+        assert len(bot.platform.texts) == 7
+
+
+async def test_several_bots_that_take_turns_count_as_one(tmp_path: Path) -> None:
+    """Design, guards: alternating accounts do not begin the count anew, and a person among them is answered."""
+    async with running(tmp_path) as bot:
+        for number in range(30):
+            bot.say(f'<at id="{SELF}"/> beep', user=f"7{number % 4}")
+            await bot.quiet()
+        assert 1 <= len(bot.platform.texts) <= 8
+        count = len(bot.platform.texts)
+        await answered_by(bot, "42", 1, texts=["what is going on here?"])
+        assert len(bot.platform.texts) == count + 1
+
+
+async def test_named_bots_together_wake_six_turns_in_ten_minutes(tmp_path: Path) -> None:
+    """Design, guards: whatever they say, and whoever speaks between."""
+    async with running(tmp_path, guarded('{bots: ["77", "78"]}')) as bot:
+        for text in (*CHAT, *CHAT):
+            for user in ("77", "78"):
+                bot.say(f'<at id="{SELF}"/> {text}', user=user)
+                await bot.quiet()
+            bot.clock.advance(8)
+        assert len(bot.server.requests) == 6
+
+
+async def test_a_model_that_was_down_does_not_leave_the_channel_silent_when_it_is_back(tmp_path: Path) -> None:
+    """Our choice: a turn in which no model has answered is none of the hour's."""
+    async with running(tmp_path, guarded("{turns_per_hour: 2}")) as bot:
+        bot.server.responder = fail
+        for number in range(4):
+            bot.mention(f"try {number}")
+            await bot.quiet()
+        bot.server.responder = say_the_same
+        await spoken_to(bot, 1)
+        assert bot.platform.texts == ["same old"]
+        assert "turns_per_hour" not in bot.agent().holds
+
+
+# -- reasons -----------------------------------------------------------------------------------------------------
+
+
+async def decided(
+    bot: Bot, lines: pytest.LogCaptureFixture, content: str, *, user: str = "42", channel: ChannelRef = GROUP
+) -> tuple[bool, str]:
+    """Say something, and return whether it asked for a turn and why, as the feed and the log alike tell it."""
+    made: list[WakeupDecision] = []
+    stop = bot.agent(channel).feed.subscribe(
+        "agent", lambda event: made.append(event) if isinstance(event, WakeupDecision) else None
+    )
+    bot.say(f'<at id="{SELF}"/> {content}', channel=channel, user=user)
+    await heard(bot, channel)
+    stop()
+    (decision,) = made
+    verdict = "wakes" if decision.woke else "does not wake"
+    line = f"message {decision.message_id} {verdict}: {decision.reason}"
+    assert any(shown.endswith(line) for shown in lines.messages)
+    return decision.woke, decision.reason
+
+
+async def test_the_log_names_the_guard_that_kept_a_bot_silent(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Our choice: an owner looks where the line points; a guard is no matter of limits.stale_after."""
+    async with running(tmp_path, guarded('{bots: ["78"]}')) as bot:
+        caplog.set_level("DEBUG", "ishiki")
+        await answered_by(bot, "77", 6)
+        woke, suspected = await decided(bot, caplog, "beep", user="77")
+        assert (woke, suspected.split(";")[0]) == (False, "guard two_bots: it is from an account that talks like a bot")
+        woke, named = await decided(bot, caplog, "hello", user="78")
+        assert (woke, named.split(";")[0]) == (False, "guard two_bots: it is from a bot that guards.bots names")
+        assert await decided(bot, caplog, "me again", user=SELF) == (False, "one of our own accounts said it")
+        await spoken_to(bot, 1, channel=PRIVATE)
+        woke, private = await decided(bot, caplog, "psst", user="78", channel=PRIVATE)
+        assert (woke, private) == (False, "guards.bots: a named bot wakes nobody in a private chat")
+
+
+@pytest.mark.parametrize("kind", ["turns_per_hour", "tokens_per_day"])
+async def test_the_log_names_the_bound_that_a_turn_waits_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    """Our choice: what woke but is not answered yet says so."""
+    async with running(tmp_path, guarded(f"{{{kind}: 1}}")) as bot:
+        caplog.set_level("DEBUG", "ishiki")
+        await spoken_to(bot, 1)
+        assert await decided(bot, caplog, "and?") == (True, f"a mention of the account; the turn waits for {kind}")
 
 
 async def test_a_known_bot_wakes_nobody_in_private_and_rests_in_groups_however_slow_it_is(tmp_path: Path) -> None:
@@ -409,4 +521,4 @@ async def test_a_checkpoint_holds_the_guards(tmp_path: Path) -> None:
         checkpoint = next(read_object(entry, "data") for entry in bot.entries() if entry["type"] == "ishiki.checkpoint")
         guards = read_object(checkpoint, "guards")
         assert guards["turns"] == [bot.clock.now_ms()]
-        assert read_int(read_object(guards, "partners"), "turns") == 1
+        assert read_object(guards, "partners")["lines"] == [["42", "hello", -1]]

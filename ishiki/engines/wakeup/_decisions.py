@@ -41,7 +41,8 @@ class Decisions:
     ) -> Awaitable[None] | None:
         """Wake at once where `wakes`, write the line, tell the feed, and return what is left to be awaited of that."""
         verdict = "wakes" if wakes else "does not wake"
-        self.logger.debug("message %s %s: %s", created.message_id, verdict, reason)
+        shown = held(self.agent, reason) if wakes else reason
+        self.logger.debug("message %s %s: %s", created.message_id, verdict, shown)
         return self.agent.feed.tell(self._made(created, wakes, reason, fields, str(created.channel), ""))
 
     def announce(
@@ -80,6 +81,7 @@ class Decisions:
         if wakes:
             try:
                 turn_id = self.agent.continue_(prompt or None)
+                reason = held(self.agent, reason)
             except AgentStoppedError:
                 self.logger.debug("%s does not wake: the agent stops; whoever opens the log next finds it", self.engine)
                 wakes, reason = False, "the agent stops"
@@ -116,7 +118,14 @@ def veto(event: MessageAppended, created: MessageCreated) -> str:
     """Return why `created` may not wake, whatever it says; "" where it may. Source: design, one message in."""
     if event.is_self or is_own(created):
         return "one of our own accounts said it"
+    if event.no_wake:
+        return event.no_wake
     return "it is older than limits.stale_after" if event.is_stale else ""
+
+
+def held(agent: Agent, reason: str) -> str:
+    """Return why something wakes, with what its turn waits for where the agent is held."""
+    return f"{reason}; the turn waits for {', '.join(sorted(agent.holds))}" if agent.holds else reason
 
 
 def newest_entries(agent: Agent) -> Iterator[Entry]:

@@ -14,14 +14,16 @@ from datetime import datetime
 from functools import partial
 from typing import Literal
 
+from ishiki.content import is_at_self
 from ishiki.contracts.events import MESSAGE_CREATED, ChannelRef, ChatEvent, MessageCreated
 from ishiki.core.agent import Agent
 from ishiki.core.clock import Clock
 from ishiki.core.entries import DELIVERY, EVENT, Entry
-from ishiki.core.messages import CustomMessage
+from ishiki.core.messages import AssistantMessage, CustomMessage
 from ishiki.jsonvalue import JsonObject, JsonValue, read_array, read_int, read_object, read_str
 from ishiki.profile import GuardsConfig
 from ishiki.runtime.address import MAIN
+from ishiki.runtime.guards.likeness import plain_words
 from ishiki.runtime.guards.partners import PartnerWatch
 from ishiki.runtime.guards.speech import SpeechMemory
 from ishiki.runtime.guards.turns import TurnWindow
@@ -62,6 +64,8 @@ class GuardParts:
     """Older facts wake nobody, so they take no part in a run of turns."""
     is_own: Callable[[ChatEvent], bool]
     """Whether one of our own accounts said it."""
+    clock_offset_ms: Callable[[str], int] = lambda sid: 0
+    """How far the clock that dates an account's lines is ahead of ours."""
 
 
 @dataclass(slots=True)
@@ -113,6 +117,9 @@ class ChannelGuards:
         self._spoke_in: set[ChannelRef] = set()
         """In cross mode, where the running turn has spoken."""
         self._speech = SpeechMemory(parts.config.messages_per_turn)
+        self._is_answered = False
+        """Whether a model has answered anything in the running turn."""
+        self._began_at = 0
         self._budget_told_until = 0
         self._told_in_turn: set[GuardKind] = set()
         self._agent: Agent | None = None
@@ -168,27 +175,49 @@ class ChannelGuards:
                 return  # it counted when it was handed over
             self._speech.note(delivery, entry.turn_id or "", entry.timestamp)
             if delivery.state != "failed":
-                self._note_said(delivery.target, entry.timestamp)
+                self._is_answered = True
+                self._note_said(delivery.target, entry.timestamp, delivery.content)
         elif entry.type == EVENT:
             self._note_event(read_str(entry.json_data, "type"), entry.timestamp)
         elif entry.type == GUARD:
             self._note_told(entry)
+        elif isinstance(entry.message, AssistantMessage):
+            self._is_answered = True
         elif isinstance(entry.message, CustomMessage) and entry.message.type == MESSAGE_CREATED:
             self._note_heard(MessageCreated.from_data(entry.message.data), entry.timestamp)
 
-    def wakes_nobody(self, event: ChatEvent) -> bool:
-        """Whether `event` may wake no turn now: from an account that talks like a bot or is one.
+    def why_silent(self, event: ChatEvent) -> str:
+        """Return why `event` may wake no turn now, as a log line says it; "" where it may.
 
-        In cross mode also whatever is said in a channel that has had its turns: the agent is not held for one of many.
+        It may not from an account that is a bot or talks like one, where those have had their turns. In cross mode also
+        in a channel that has had its turns: the agent is not held for one of many.
         """
         if not isinstance(event, MessageCreated):
-            return False
+            return ""
         watch, now_ms = self._watch_of(event.channel), self._clock.now_ms()
-        if self._is_cross and watch.turns.held_until(now_ms) is not None:
-            return True
+        if self._is_cross and (until := watch.turns.held_until(now_ms)) is not None:
+            return f"guard turns_per_hour: the channel has had its turns until {self._time(until)}"
+        is_named = event.user.id in self._config.bots
         if watch.partners is None or event.is_direct:
-            return event.user.id in self._config.bots
-        return watch.partners.rests_until(event.user.id, now_ms) is not None
+            return "guards.bots: a named bot wakes nobody in a private chat" if is_named else ""
+        until = watch.partners.rests_until(event.user.id, now_ms, plain_words(event.content))
+        if until is None:
+            return ""
+        who = "a bot that guards.bots names" if is_named else "an account that talks like a bot"
+        return f"guard two_bots: it is from {who}; those wake nobody until {self._time(until)}"
+
+    def note_before_hold(self, event: ChatEvent) -> str:
+        """Return what the mind is to read behind `event`, before a bot may be held; "": nothing."""
+        if not isinstance(event, MessageCreated) or event.is_direct:
+            return ""
+        partners, name = self._watch_of(event.channel).partners, event.user.name or event.user.id
+        now_ms = self._clock.now_ms()
+        if partners is None or not partners.asks_about(event.user.id, now_ms, plain_words(event.content)):
+            return ""
+        return (
+            f"[{name} may be a bot that answers you automatically. Ask, or let the talk end; while the answers look "
+            "like a machine's, they will not wake you for ten minutes.]"
+        )
 
     def refusal(self, turn_id: str, target: ChannelRef, content: str) -> SpeechRefusal | None:
         """Return why a message may not be sent now; see `SpeechGuard`."""
@@ -214,21 +243,37 @@ class ChannelGuards:
     def _note_event(self, kind: str, at_ms: int) -> None:
         if kind == "turn.start":
             self._told_in_turn.clear()
+            self._is_answered = False
+            self._began_at = at_ms
             self._turn_of, self._heard_in = self._heard_in, None
             self._spoke_in.clear()
             if not self._is_cross:
                 self._note_turn(self._parts.address, at_ms)
+        elif kind == "turn.failed" and not self._is_answered:
+            self._give_back()
         elif kind in _TURN_ENDS and self._is_cross and not self._spoke_in:
             # It said nothing, so it was about where somebody spoke last, if anybody did.
             self._note_turn(self._turn_of or MAIN, at_ms)
 
-    def _note_said(self, target: ChannelRef, at_ms: int) -> None:
+    def _give_back(self) -> None:
+        """Let a turn in which no model has answered count for nothing: a model that was down leaves no silence behind.
+
+        In cross mode it has not been counted yet.
+        """
+        if self._is_cross:
+            return
+        turns = self._home.turns
+        turns.give_back(self._began_at)
+        if self._agent is not None and turns.held_until(self._clock.now_ms()) is None:
+            self._agent.release("turns_per_hour")
+
+    def _note_said(self, target: ChannelRef, at_ms: int, content: str) -> None:
         if self._is_cross and target not in self._spoke_in:
             # A turn of many channels is a turn of those that it speaks in.
             self._spoke_in.add(target)
             self._note_turn(target, at_ms)
         if (partners := self._watch_of(target).partners) is not None:
-            partners.said(at_ms)
+            partners.said(at_ms, plain_words(content))
 
     def _note_turn(self, channel: ChannelRef, at_ms: int) -> None:
         watch = self._watch_of(channel)
@@ -237,18 +282,23 @@ class ChannelGuards:
         if watch.partners is None:
             return
         account = watch.partners.turn_began(at_ms)
-        until = None if account is None else watch.partners.rests_until(account, at_ms)
+        until = None if account is None else watch.partners.resting_until(at_ms)
         if account is not None and until is not None:
-            known = " and is listed in guards.bots" if account in self._config.bots else ", each time within seconds"
-            detail = f"the account {account} has woken six turns in a row{known}; it wakes nobody for ten minutes"
+            known = "is listed in guards.bots" if account in self._config.bots else "talks like a bot"
+            detail = (
+                f"the account {account} {known}; such accounts have woken six turns within ten minutes, and wake "
+                "nobody for ten minutes. One that nobody named does again when it goes on like a person"
+            )
             self._tell("two_bots", detail, until, account=account, channel=channel)
 
     def _note_heard(self, event: MessageCreated, at_ms: int) -> None:
-        if at_ms - event.timestamp > self._parts.stale_after_ms or self._parts.is_own(event):
+        age_ms = at_ms + self._parts.clock_offset_ms(event.channel.sid) - event.timestamp
+        if age_ms > self._parts.stale_after_ms or self._parts.is_own(event):
             return
         self._heard_in = event.channel
         if (partners := self._watch_of(event.channel).partners) is not None:
-            partners.heard(event.user.id, at_ms)
+            is_addressed = is_at_self(event.content, event.self_id) or _is_reply_to_self(event)
+            partners.heard(event.user.id, at_ms, plain_words(event.content), is_addressed=is_addressed)
 
     def _note_told(self, entry: Entry) -> None:
         match read_str(entry.json_data, "kind"):
@@ -304,8 +354,9 @@ class ChannelGuards:
     async def _release_in_time(self, agent: Agent, kind: GuardKind, held_until: Callable[[int], int | None]) -> None:
         while (until := held_until(now := self._clock.now_ms())) is not None:
             await self._clock.sleep(min((until - now) / 1000, _LONGEST_NAP_S))
-        agent.release(kind)
-        logger.info("%s: turns start again (%s)", agent.id, kind)
+        if kind in agent.holds:  # a turn that was given back may have released it
+            agent.release(kind)
+            logger.info("%s: turns start again (%s)", agent.id, kind)
 
     # -- telling -------------------------------------------------------------------------------------------------
 
@@ -351,6 +402,11 @@ class ChannelGuards:
 
     def _time(self, at_ms: int) -> str:
         return datetime.fromtimestamp(at_ms / 1000, self._parts.usage.zone).strftime("%Y-%m-%d %H:%M")
+
+
+def _is_reply_to_self(event: MessageCreated) -> bool:
+    quoted = None if event.quote is None else event.quote.user
+    return quoted is not None and quoted.id == event.self_id
 
 
 def _place(channel: ChannelRef) -> dict[str, JsonValue]:

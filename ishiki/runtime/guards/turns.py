@@ -37,6 +37,11 @@ class TurnWindow:
             self.is_announced = False
         self._starts.append(at_ms)
 
+    def give_back(self, at_ms: int) -> None:
+        """Take out the turn that began then: it came to nothing, and no model has answered in it."""
+        if at_ms in self._starts:
+            self._starts.remove(at_ms)
+
     def held_until(self, now_ms: int) -> int | None:
         """Return when the next turn may begin; None: now."""
         self._settle(now_ms)
