@@ -1,21 +1,24 @@
 """How far the clock of each account's OneBot implementation is from ours.
 
 Lines are too old to wake anybody by their own `time` (`limits.stale_after`), which is the implementation's. Where its
-clock is wrong, every line would be: so the difference is measured and counted in. Meta events tell it at once, since
-they are sent the moment they are made (OneBot v11, meta events). Where there are none, lines tell it that come over a
-while and are all off by the same; a backlog after a restart comes in a burst, and its lines are off by different times.
+clock is wrong, every line would be: so the difference is measured and counted in. Meta events tell it, since they are
+sent the moment they are made (OneBot v11, meta events). Where there are none, lines tell it that come over a while and
+are all off by the same; a backlog after a restart comes in a burst, and its lines are off by different times.
+
+A frame that was long on its way looks like a clock that is behind. After a stall of the network or of this machine a
+whole backlog comes so, heartbeats among it: a clock that seems to have fallen behind is believed only where the frame
+cannot have been on its way for so long, or where the next one says the same.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from ishiki.jsonvalue import JsonObject, JsonValue
-from ishiki.plugin.wire import read_id, read_time_ms
+from ishiki.plugin.wire import LATEST_AHEAD_MS, read_id, read_time_ms
 
 __all__ = ["ClockOffsets"]
 
@@ -24,21 +27,53 @@ logger = logging.getLogger(__name__)
 _LEAST_MS: Final = 30_000
 """Less counts as none: transport, and lines that wait a moment."""
 
-_LINES: Final = 3
 _SPREAD_MS: Final = 3_000
-_STRETCH_S: Final = 20.0
-"""So many lines, off by the same within this, over at least so long, are live. Our choice."""
+"""Frames that are off by the same differ by no more: times are whole seconds, and each has its way to go."""
+
+_META_APART_S: Final = 1.0
+_LINES: Final = 3
+_LINES_STRETCH_S: Final = 20.0
+"""Two meta events so far apart, or so many lines over so long, that are off by the same are live. Our choice."""
+
+_META_LASTS_S: Final = 180.0
+"""So long behind a meta event lines do not count; an implementation without heartbeats sends one a connection."""
 
 
 @dataclass(slots=True)
-class _Offset:
+class _Run:
+    """Frames in a row that are off by the same."""
+
+    began: float
+    """When the first of them came, in monotonic seconds."""
+    least_ms: int
+    most_ms: int
+    count: int = 1
+
+    def takes(self, offset_ms: int) -> bool:
+        """Count a frame in; False where it is off by something else."""
+        least_ms, most_ms = min(self.least_ms, offset_ms), max(self.most_ms, offset_ms)
+        if most_ms - least_ms > _SPREAD_MS:
+            return False
+        self.least_ms, self.most_ms, self.count = least_ms, most_ms, self.count + 1
+        return True
+
+
+@dataclass(slots=True)
+class _Account:
     offset_ms: int = 0
     told_ms: int = 0
     """What the log was told last."""
-    by_meta: bool = False
-    """Whether a meta event has told it: then lines do not count."""
-    lines: deque[tuple[float, int]] = field(default_factory=lambda: deque[tuple[float, int]](maxlen=_LINES))
-    """When the newest lines came, in monotonic seconds, and by how much they were off."""
+    meta_ms: int | None = None
+    """What meta events say; None: there was none."""
+    meta_at: float = 0.0
+    """When the newest meta event came, in monotonic seconds."""
+    prompt_at: float = 0.0
+    """When the newest came that was not late, in monotonic seconds."""
+    prompt_wall_ms: int = 0
+    """The same by the clock of the day."""
+    delayed: _Run | None = None
+    """Meta events that may have been long on their way."""
+    lines: _Run | None = None
 
 
 class ClockOffsets:
@@ -46,12 +81,16 @@ class ClockOffsets:
 
     def __init__(self) -> None:
         """Believe every clock."""
-        self._accounts: dict[str, _Offset] = {}
+        self._accounts: dict[str, _Account] = {}
 
     def offset_ms(self, self_id: str) -> int:
-        """Return how far the implementation's clock is ahead of ours, in milliseconds; negative where it is behind."""
+        """Return by how much more or less than they say an account's lines are old, in milliseconds.
+
+        That is how far the implementation's clock is ahead of ours, negative where it is behind; 0 where it is ahead
+        by more than a line may be, since intake dates those lines by our clock.
+        """
         known = self._accounts.get(self_id)
-        return 0 if known is None else known.offset_ms
+        return 0 if known is None or known.offset_ms > LATEST_AHEAD_MS else known.offset_ms
 
     def note(self, raw: JsonValue, *, account: str, now_ms: int, monotonic: float) -> None:
         """Learn from a frame.
@@ -67,31 +106,58 @@ class ClockOffsets:
         self_id, at_ms = read_id(raw, "self_id") or account, read_time_ms(raw, "time")
         if not self_id or at_ms is None:
             return
-        known = self._accounts.setdefault(self_id, _Offset())
-        if (offset_ms := self._measured(known, raw, at_ms - now_ms, monotonic)) is not None:
-            self._settle(self_id, known, offset_ms)
-
-    def _measured(self, known: _Offset, raw: JsonObject, offset_ms: int, monotonic: float) -> int | None:
+        known = self._accounts.get(self_id)
+        if known is None:
+            known = self._accounts[self_id] = _Account()
         if raw.get("post_type") == "meta_event":
-            known.by_meta = True
-            return offset_ms
-        if known.by_meta:
-            return None
-        known.lines.append((monotonic, offset_ms))
-        offsets = [offset for _, offset in known.lines]
-        is_live = len(offsets) == _LINES and known.lines[-1][0] - known.lines[0][0] >= _STRETCH_S
-        return max(offsets) if is_live and max(offsets) - min(offsets) <= _SPREAD_MS else None
+            offset_ms = _by_meta(known, raw, at_ms - now_ms, now_ms, monotonic)
+        else:
+            offset_ms = _by_line(known, at_ms - now_ms, monotonic)
+        if offset_ms is not None:
+            _settle(self_id, known, offset_ms)
 
-    def _settle(self, self_id: str, known: _Offset, offset_ms: int) -> None:
-        known.offset_ms = offset_ms if abs(offset_ms) >= _LEAST_MS else 0
-        if abs(known.offset_ms - known.told_ms) < _LEAST_MS:
-            return
-        known.told_ms = known.offset_ms
-        if known.offset_ms == 0:
-            logger.info("account %s: the clock of its OneBot implementation is right again", self_id)
-            return
-        logger.warning(
-            "account %s: the clock of its OneBot implementation is %d s %s ours; how old a line is is judged by that. "
-            "Set both clocks right",
-            self_id, abs(known.offset_ms) // 1000, "ahead of" if known.offset_ms > 0 else "behind",
-        )  # fmt: skip
+
+def _by_meta(known: _Account, raw: JsonObject, offset_ms: int, now_ms: int, monotonic: float) -> int | None:
+    """Return the offset that a meta event tells; None where it may only be late."""
+    if known.meta_ms is None or raw.get("meta_event_type") == "lifecycle":
+        longest_way_ms = 0  # the first frame of a connection: nothing has held it up
+    else:
+        # Frames keep their order: it set out behind the one that was not late. The clock that nobody sets stands still
+        # while this machine sleeps, so the other one counts too.
+        passed_ms = max(round((monotonic - known.prompt_at) * 1000), now_ms - known.prompt_wall_ms)
+        longest_way_ms = passed_ms + _SPREAD_MS
+    behind_ms = 0 if known.meta_ms is None else known.meta_ms - offset_ms
+    known.meta_at = monotonic
+    if _SPREAD_MS < behind_ms <= longest_way_ms:
+        if known.delayed is None or not known.delayed.takes(offset_ms):
+            known.delayed = _Run(monotonic, offset_ms, offset_ms)
+        if monotonic - known.delayed.began < _META_APART_S:
+            return None
+    known.delayed = known.lines = None
+    known.meta_ms, known.prompt_at, known.prompt_wall_ms = offset_ms, monotonic, now_ms
+    return offset_ms
+
+
+def _by_line(known: _Account, offset_ms: int, monotonic: float) -> int | None:
+    """Return the offset that live lines tell; None as long as these may be none, or a meta event knows better."""
+    if known.meta_ms is not None and monotonic - known.meta_at < _META_LASTS_S:
+        return None
+    if known.lines is None or not known.lines.takes(offset_ms):
+        known.lines = _Run(monotonic, offset_ms, offset_ms)
+    is_live = known.lines.count >= _LINES and monotonic - known.lines.began >= _LINES_STRETCH_S
+    return known.lines.most_ms if is_live else None
+
+
+def _settle(self_id: str, known: _Account, offset_ms: int) -> None:
+    known.offset_ms = offset_ms if abs(offset_ms) >= _LEAST_MS else 0
+    if abs(known.offset_ms - known.told_ms) < _LEAST_MS:
+        return
+    known.told_ms = known.offset_ms
+    if known.offset_ms == 0:
+        logger.info("account %s: the clock of its OneBot implementation is right again", self_id)
+        return
+    logger.warning(
+        "account %s: the clock of its OneBot implementation is %d s %s ours; how old a line is is judged by that. "
+        "Set both clocks right",
+        self_id, abs(known.offset_ms) // 1000, "ahead of" if known.offset_ms > 0 else "behind",
+    )  # fmt: skip

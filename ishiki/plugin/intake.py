@@ -52,13 +52,15 @@ class Ignored:
 Normalised: TypeAlias = ChatEvent | Ignored
 
 
-def normalise(raw: JsonValue, *, now_ms: int, account: str = "") -> Normalised:
+def normalise(raw: JsonValue, *, now_ms: int, account: str = "", offset_ms: int = 0) -> Normalised:
     """Return the fact that a frame tells, or why it tells none. Never raises.
 
     Args:
         raw: the frame as decoded.
         now_ms: the time of day; stands in for an absent or absurd `time`.
         account: the account of the connection, where the frame names none.
+        offset_ms: how far the implementation's clock is ahead of ours. A fact keeps the time that it came with; only
+            the end of a mute, which we wait for, is told by our clock.
     """
     if not isinstance(raw, Mapping):
         return Ignored("no object")
@@ -78,7 +80,8 @@ def normalise(raw: JsonValue, *, now_ms: int, account: str = "") -> Normalised:
         case "notice" if raw.get("notice_type") in _UPLOADS:
             return _uploaded(raw, self_id, now_ms)
         case "notice":
-            return read_standing(raw, self_id, now_ms) or Ignored("a notice that tells nothing of the account")
+            standing = read_standing(raw, self_id, now_ms, offset_ms=offset_ms)
+            return standing or Ignored("a notice that tells nothing of the account")
         case _:
             return Ignored("no message, no recall and no file")
 
@@ -264,7 +267,8 @@ class Intake:
         try:
             now_ms, monotonic = self._clock.now_ms(), self._clock.monotonic()
             self.offsets.note(raw, account=account, now_ms=now_ms, monotonic=monotonic)
-            fact = normalise(raw, now_ms=now_ms, account=account)
+            offset_ms = self._offset_ms(raw, account)
+            fact = normalise(raw, now_ms=now_ms, account=account, offset_ms=offset_ms)
             if isinstance(fact, Ignored):
                 logger.debug("a frame is no fact: %s", fact.reason)
                 return
@@ -278,6 +282,9 @@ class Intake:
             self.counts.lost += 1
             return
         self._hand_on(fact)
+
+    def _offset_ms(self, raw: JsonValue, account: str) -> int:
+        return self.offsets.offset_ms(read_id(raw, "self_id") or account) if isinstance(raw, Mapping) else 0
 
     def _hand_on(self, fact: ChatEvent) -> None:
         if self._sink is None:

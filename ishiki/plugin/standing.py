@@ -23,13 +23,14 @@ _LEFT_FOR_ALL: Final = ("kick_me", "disband")
 """Sub types of `group_decrease` that are about the account, whatever `user_id` says."""
 
 
-def read_standing(raw: JsonObject, self_id: str, now_ms: int) -> StandingChanged | None:
+def read_standing(raw: JsonObject, self_id: str, now_ms: int, *, offset_ms: int = 0) -> StandingChanged | None:
     """Return what a notice tells of the account's right to speak in a group, or None where it is about something else.
 
     Args:
         raw: the frame, a notice.
         self_id: the account.
         now_ms: the time of day; stands in for an absent or absurd `time`.
+        offset_ms: how far the implementation's clock is ahead of ours; the end of a mute is told by ours.
     """
     group_id, sub_type = read_id(raw, "group_id"), read_text(raw, "sub_type")
     user_id = read_id(raw, "user_id")
@@ -57,8 +58,8 @@ def read_standing(raw: JsonObject, self_id: str, now_ms: int) -> StandingChanged
         self_id,
         f"group:{group_id}",
         kind,
-        # Whose clock is ahead must not mute longer than was meant.
-        until_ms=min(timestamp, now_ms) + duration_s * 1000 if has_end else 0,
+        # Whose clock is ahead must not mute longer than was meant, also before it is known by how much.
+        until_ms=min(timestamp - offset_ms, now_ms) + duration_s * 1000 if has_end else 0,
         is_everybody=is_everybody,
         operator_id=read_id(raw, "operator_id"),
     )

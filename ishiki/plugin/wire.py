@@ -14,12 +14,12 @@ import orjson
 
 from ishiki.jsonvalue import JsonObject, JsonValue, without_surrogates
 
-__all__ = ["decode", "read_id", "read_text", "read_time_ms"]
+__all__ = ["LATEST_AHEAD_MS", "decode", "read_id", "read_text", "read_time_ms"]
 
 _EARLIEST_MS: Final = 946_684_800_000
 """2000-01-01. An earlier time is a default value of the end, not a time."""
 
-_LATEST_AHEAD_MS: Final = 24 * 3_600_000
+LATEST_AHEAD_MS: Final = 24 * 3_600_000
 """How far another machine's clock may be ahead of ours before its time is absurd. Our choice."""
 
 _SECONDS_BELOW: Final = 100_000_000_000
@@ -122,5 +122,5 @@ def read_time_ms(data: JsonObject, key: str, *, now_ms: int | None = None) -> in
     if not 0 < value < 1e15:  # false for NaN too
         return None
     at = int(value * 1000) if value < _SECONDS_BELOW else int(value)
-    is_late = now_ms is not None and at > now_ms + _LATEST_AHEAD_MS
+    is_late = now_ms is not None and at > now_ms + LATEST_AHEAD_MS
     return None if at < _EARLIEST_MS or is_late else at

@@ -95,7 +95,9 @@ class OneBotPeer:
     ) -> None:
         known = None if implementation is None else IMPLEMENTATIONS[implementation]
         self._implementation = known
-        self.account = Account(self_id, nickname, message_format, now, known)
+        self._now = now
+        self._ahead_s = 0.0
+        self.account = Account(self_id, nickname, message_format, self._clock, known)
         self._forward = ForwardLink(port=port, access_token=access_token) if url is None else None
         self._link: Link = self._forward or ReverseLink(url or "", self_id=self_id, access_token=access_token)
         self._report_self_message: SelfReport = report_self_message or (known.self_report if known else "never")
@@ -414,6 +416,13 @@ class OneBotPeer:
         if self._socket is None:
             raise RuntimeError("no bot is connected to this peer: reconnect(), or wait_connected() in forward mode")
         await self._socket.send(frame if isinstance(frame, str | bytes) else orjson.dumps(frame).decode())
+
+    def set_clock(self, ahead_s: float) -> None:
+        """Set the clock of this end `ahead_s` seconds ahead of the right time; negative: behind it."""
+        self._ahead_s = ahead_s
+
+    def _clock(self) -> float:
+        return self._now() + self._ahead_s
 
     # The wire
 
