@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import anyio
 import pytest
 
@@ -9,7 +11,7 @@ from ishiki.contracts.events import ChannelRef, MessageCreated
 from ishiki.testing.onebot_frames import at, text
 from ishiki.testing.onebot_peer import MentionPlace, OneBotPeer, SelfReport
 from ishiki.testing.openai_replies import Completion, Reply, ToolCall, call, reply_saying
-from ishiki.testing.openai_server import ChatRequest
+from ishiki.testing.openai_server import ChatRequest, OpenAIServer
 
 from .stage import GROUP, KEYWORD, LIMIT_S, SharedBot, Stage, bodies_of, contents_of, lines_of, new_account, on_stage
 
@@ -96,6 +98,35 @@ async def test_a_private_message_that_carries_a_group_id_is_answered_in_private(
         assert (reply.kind, reply.target_id, reply.text) == ("private", 8, "reply 1")
         assert len(await stage.kept(1, stage.private(8))) == 1
         assert stage.bot.facts(stage.group()) == []
+
+
+@pytest.mark.parametrize("minutes", [-10, 10])
+async def test_an_implementation_whose_clock_is_wrong_is_answered_and_the_log_says_by_how_much(
+    shared: SharedBot, minutes: int
+) -> None:
+    """Bug: with a clock ten minutes behind every line was stale, and no line of the log said so."""
+
+    def now() -> float:
+        return time.time() + minutes * 60
+
+    async with (
+        OpenAIServer(port=shared.model_port) as server,
+        OneBotPeer(shared.bot.url, self_id=new_account(), now=now) as peer,
+    ):
+        await peer.mention("are you there", group_id=GROUP)
+        await peer.wait_sent(1, within=LIMIT_S)
+        (line,) = [line for line in shared.bot.log if f"account {peer.self_id}: the clock" in line]
+        assert "[WARNING]" in line
+        assert "behind" in line if minutes < 0 else "ahead of" in line
+        # A line that was said long before it came is still too old.
+        await peer.say([at(peer.self_id), text("old")], group_id=GROUP, user_id=43, time=int(now()) - 900)
+        channel = ChannelRef(f"onebot:{peer.self_id}", f"group:{GROUP}")
+        await shared.bot.wait_facts(2, channel, within=LIMIT_S)
+        await peer.mention("and now?", group_id=GROUP, user_id=44)
+        await peer.wait_sent(2, within=LIMIT_S)
+        assert "old" not in server.requests[0].all_text
+        assert len(peer.sent) == 2
+        assert len(server.requests) == 2
 
 
 async def test_the_same_frame_twice_is_one_fact_and_one_reply(shared: SharedBot) -> None:

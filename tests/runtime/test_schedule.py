@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import anyio
+import pytest
 from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
@@ -60,6 +61,30 @@ async def test_an_interval_runs_at_each_of_its_times() -> None:
         made.scheduler.add(made.interval(10), made.run)
         await made.pass_time(9, 1, 10, 10)
         assert await made.runs.at_least(3) == [10, 20, 30]
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+async def test_an_interval_passes_though_the_clock_of_the_day_is_set(hours: int) -> None:
+    """Bug: with our own clock set back an hour, every timer was an hour late."""
+    async with bench() as made:
+        made.scheduler.add(made.interval(10), made.run)
+        await made.pass_time(4)
+        await made.clock.wait_sleepers()
+        made.clock.set_wall(hours * 3600)
+        await made.pass_time(6, 10, 10)
+        assert await made.runs.at_least(3) == [10, 20, 30]
+
+
+async def test_a_time_of_day_is_that_of_the_clock_which_was_set() -> None:
+    """Our choice: nine o'clock is when the clock says so."""
+    async with bench() as made:
+        due = made.start + timedelta(hours=2)
+        made.scheduler.add(DateTrigger(due, timezone=UTC), made.run)
+        await made.pass_time(10)
+        await made.clock.wait_sleepers()
+        made.clock.set_wall(3600)
+        await made.pass_time(3590)
+        assert await made.runs.at_least(1) == [3600]
 
 
 async def test_times_that_come_while_the_work_runs_are_passed_over() -> None:

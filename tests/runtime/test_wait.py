@@ -104,6 +104,30 @@ async def test_a_time_wakes_the_mind_with_its_own_note(tmp_path: Path) -> None:
         await settled(bot, ["set", "over"])
 
 
+@pytest.mark.parametrize("hours", [-1, 1])
+async def test_seconds_pass_though_the_clock_of_the_day_is_set(tmp_path: Path, hours: int) -> None:
+    """Bug: with our own clock set back an hour, a wait of seconds was an hour late."""
+    async with running(tmp_path) as bot:
+        await asked_to_wait(bot, seconds=90, reason="the tea is ready")
+        await bot.clock.began(90)
+        bot.clock.set_wall(hours * 3600)
+        bot.clock.advance(90)
+        assert (await woken(bot, 2)).last_user_text == "wait: the tea is ready"
+        await settled(bot, ["set", "over"])
+
+
+async def test_a_span_is_not_longer_after_a_restart_with_a_clock_that_was_set_back(tmp_path: Path) -> None:
+    """Our choice: only the time of day outlives a process, but never makes a wait longer than it was."""
+    async with running(tmp_path) as bot:
+        await asked_to_wait(bot, seconds=90, reason="the tea is ready")
+    clock = WatchedClock()
+    clock.set_wall(-3600)
+    async with running(tmp_path, clock=clock) as bot:
+        await clock.began(90)
+        clock.advance(90)
+        assert (await woken(bot, 1)).last_user_text == "wait: the tea is ready"
+
+
 async def test_a_turn_says_something_and_waits_in_one_step(tmp_path: Path) -> None:
     """Design, wait: it ends the turn when nothing but send_message stands beside it."""
     async with running(tmp_path) as bot:
@@ -365,7 +389,8 @@ async def test_the_agenda_names_what_is_pending_and_nothing_else(tmp_path: Path)
         now = FakeClock().now_ms()
         first, second = (one for one in read_array(agenda(tmp_path), "runtimes") if isinstance(one, dict))
         (tea,) = (one for one in read_array(first, "waits") if isinstance(one, dict))
-        assert {**tea, "id": ""} == {"id": "", "until": now + 90_000, "wakesInTime": True, "reason": "tea"}
+        kept = {"until": now + 90_000, "wakesInTime": True, "reason": "tea", "span": 90.0}
+        assert {**tea, "id": ""} == {"id": "", **kept}
         assert (first["sid"], first["channelId"]) == (GROUP.sid, GROUP.channel_id)
         assert second["channelId"] == OTHER.channel_id
         await bot.clock.began(90)

@@ -128,6 +128,7 @@ def turns(bot: Bot, *, since: int) -> list[ChatRequest]:
 def mention(bot: Bot, words: str, number: int, *, message_id: str) -> None:
     """Say something to the mind, as another person for each number: one alone would be taken for a bot."""
     bot.say(f'<at id="{SELF}"/> {words}', user=str(42 + number % 3), message_id=message_id)
+    bot.clock.advance(30)
 
 
 async def healthy_mentions(bot: Bot, count: int, *, run: str = "first run", vain: int = 0) -> None:
@@ -236,7 +237,8 @@ async def test_a_request_that_is_too_long_is_answered_within_the_same_turn(tmp_p
     async with running(tmp_path) as bot:
         bot.server.responder = mending
         for number in range(12):
-            mention(bot, f"line {number}: " + "words that take room " * 20, number, message_id=f"long {number}")
+            words = " ".join(f"{number}{chr(97 + number)}{chr(97 + place)}" for place in range(26)) * 4
+            mention(bot, f"line {number}: {words}", number, message_id=f"long {number}")
             await bot.quiet()
         size = len(bot.server.requests[-1].raw)
         bot.server.responder = too_long(size)
