@@ -129,6 +129,24 @@ async def test_an_implementation_whose_clock_is_wrong_is_answered_and_the_log_sa
         assert len(server.requests) == 2
 
 
+async def test_a_clock_that_is_set_in_mid_life_is_followed(shared: SharedBot) -> None:
+    """Our choice: the next heartbeat tells it, and what was said long before it came is too old all the while."""
+    async with on_stage(shared) as stage:
+        await stage.peer.mention("first", group_id=GROUP)
+        await stage.sent()
+        for number, ahead_s in enumerate((-900, 900, 0), start=2):
+            stage.peer.set_clock(ahead_s)
+            await stage.peer.heartbeat()
+            old = [at(stage.peer.self_id), text("old")]
+            await stage.peer.say(old, group_id=GROUP, user_id=43, time=int(stage.peer.account.now()) - 900)
+            await stage.peer.mention("new", group_id=GROUP, user_id=44)
+            await stage.sent(number)
+            await stage.ended(number, stage.group())
+        assert stage.turn_count(stage.group()) == len(stage.peer.sent) == 4
+        told = [line for line in shared.bot.log if f"account {stage.peer.self_id}: the clock" in line]
+        assert ["behind" in told[0], "ahead of" in told[1], "right again" in told[2]] == [True] * len(told)
+
+
 async def test_the_same_frame_twice_is_one_fact_and_one_reply(shared: SharedBot) -> None:
     """Design, channel queue: ends repeat frames after a reconnect."""
     async with on_stage(shared) as stage:
