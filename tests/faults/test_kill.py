@@ -128,8 +128,8 @@ class _People:
             logger.debug("nobody is there to hear it: %s", error)
 
     def _speaker(self, group_id: int) -> int:
-        """Return who speaks next: one who wakes the bot time after time within seconds is taken for a bot."""
-        return 40 + len(self.said[group_id]) % 5
+        """Return who speaks next: whoever wakes the bot time after time within a second is taken for a bot."""
+        return 1_000 + len(self.said[group_id])
 
     def _line(self, group_id: int) -> str:
         line = f"line-{group_id}-{next(self._numbers):06}"

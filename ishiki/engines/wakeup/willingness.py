@@ -170,9 +170,9 @@ class _Channel:
 
     def _decayed(self, now_ms: int) -> float:
         elapsed = now_ms - self.updated_at_ms
-        # The clock of the day may be set back; then nothing decays this once.
-        self.updated_at_ms = now_ms
-        return decay(self.score, max(0, elapsed), self.settings)
+        # The clock of the day may be set back; then nothing decays until it has caught up.
+        self.updated_at_ms = max(self.updated_at_ms, now_ms)
+        return decay(self.score, elapsed, self.settings)
 
 
 class _Willingness:

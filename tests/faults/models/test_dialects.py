@@ -53,8 +53,9 @@ def in_text(engine: str) -> Responder:
 
 async def mentioned(bot: Bot, number: int) -> None:
     """Somebody says something to the mind, and somebody else goes on talking."""
-    bot.say(f"by the way {number}", user="7")
-    bot.say(f'<at id="{SELF}"/> line {number}', user=str(42 + number % 3))
+    for words, user in ((f"by the way {number}", "7"), (f'<at id="{SELF}"/> line {number}', str(420 + number))):
+        bot.say(words, user=user)
+        bot.clock.advance(30)
     await bot.quiet()
 
 

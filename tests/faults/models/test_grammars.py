@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
-from ishiki.jsonvalue import read_str
 from ishiki.testing import openai_replies as replies
 from ishiki.testing.call_grammars import CALL_GRAMMARS, REASONING_FORMS, reply_in_grammar
 from ishiki.testing.openai_server import ChatRequest
@@ -64,7 +64,7 @@ async def test_the_process_answers_calls_in_any_grammar_and_posts_no_syntax(shar
     def respond(request: ChatRequest) -> replies.Reply:
         if request.messages[-1].get("role") == "tool":
             return replies.tool_calls([replies.call("finish", {})])
-        number = int(read_str(request.messages[-1], "content").rsplit("m", 1)[1].split()[0])
+        number = int(re.findall(r"\bm(\d+)\b", request.all_text)[-1])
         _, how = pending[number]
         if number % 2:
             return replies.text(how.write("send_message", {"messages": [f"heard m{number}"]}))
