@@ -48,7 +48,7 @@ async def measure(options: Options) -> Sequence[Result]:
                     await peer.quote(first, "of what?", group_id=_GROUP, user_id=44)
                     await peer.recall(first)
                     await disk.reach(number * 4 - 1)
-                    await peer.mention("and you?", group_id=_GROUP, user_id=45)
+                    await peer.mention("and you?", group_id=_GROUP, user_id=1_000 + number)
                     await peer.wait_sent(number, within=_WITHIN_S)
         bodies = [request.body for request in server.requests]
     shares = [shared_share(before, after) for before, after in pairwise(bodies)]

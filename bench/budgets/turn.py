@@ -146,7 +146,7 @@ async def _turns(bot: RunningBot, stamps: _Server, count: int) -> Sequence[_Shar
     async with OneBotPeer(bot.url) as peer:
         for number in range(1, count + _WARM_UPS + 1):
             woke = _Moment(time.time(), bot.cpu_s)
-            await peer.mention(f"where were you yesterday? {number}", group_id=_GROUP, user_id=40 + number % 9)
+            await peer.mention(f"where were you yesterday? {number}", group_id=_GROUP, user_id=1_000 + number)
             (*_, sent) = await peer.wait_sent(number, within=_WITHIN_S)
             ended = _Moment(sent.at, bot.cpu_s)
             await bot.quiet()
