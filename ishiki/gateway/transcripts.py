@@ -49,6 +49,8 @@ class CallRecord:
     path: Path
     call: WireCall
     began_at_ms: int
+    began_s: float
+    """By the monotonic clock."""
     model: str = ""
     text: list[str] = field(default_factory=list[str])
     reasoning: list[str] = field(default_factory=list[str])
@@ -96,7 +98,7 @@ class RequestDump:
         now = self._clock.now_ms()
         stamp = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3]
         name = f"{stamp}-{self._count:06}-{_UNSAFE.sub('_', call.ref)[:60]}.json"
-        record = CallRecord(self._folder / name, call, now)
+        record = CallRecord(self._folder / name, call, now, self._clock.monotonic())
         await anyio.to_thread.run_sync(self._write, record, None)
         return record
 
@@ -107,7 +109,7 @@ class RequestDump:
 
     def _outcome(self, record: CallRecord, error: BaseException | None) -> JsonObject:
         out: dict[str, JsonValue] = {
-            "seconds": (self._clock.now_ms() - record.began_at_ms) / 1000,
+            "seconds": round(self._clock.monotonic() - record.began_s, 3),
             "model": record.model,
             "reasoning": "".join(record.reasoning),
             "text": "".join(record.text),

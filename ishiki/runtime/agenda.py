@@ -46,6 +46,8 @@ class Due:
     """Seconds from now; zero or fewer where it is due."""
     wait_id: str
     """For which of its waits."""
+    nap_s: float = field(default=0.0, compare=False)
+    """Seconds until then, or until the clock is to be looked at again."""
 
 
 @dataclass(slots=True, eq=False)
@@ -118,7 +120,11 @@ class Agenda:
         due: dict[tuple[str, ChannelRef], Due] = {}
         for profile_id, profile in self._profiles.items():
             for address, waits in profile.waits.items():
-                times = [Due(self.deadlines.left_s(wait), wait.id) for wait in waits if wait.wakes_in_time]
+                times = [
+                    Due(self.deadlines.left_s(wait), wait.id, self.deadlines.nap_s(wait))
+                    for wait in waits
+                    if wait.wakes_in_time
+                ]
                 if times:
                     due[profile_id, address] = min(times)
         return due

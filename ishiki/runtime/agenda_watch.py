@@ -16,9 +16,6 @@ __all__ = ["AgendaWatch"]
 _RETRY_S = 60.0
 """Until a runtime that cannot be built is tried again."""
 
-_LONGEST_NAP_S = 3_600.0
-"""The clock of the day may be set while we wait, so the time left is computed anew at least this often."""
-
 _Key = tuple[str, ChannelRef]
 
 
@@ -55,7 +52,8 @@ class AgendaWatch:
                     for key in ready:
                         group.start_soon(self._look, key, due[key].wait_id)
             else:
-                await self._rest(changed, min(left.values(), default=None))
+                naps = [left_s if key in self._looks else due[key].nap_s for key, left_s in left.items()]
+                await self._rest(changed, min(naps, default=None))
 
     def _next_look_s(self, key: _Key, due: Due) -> float | None:
         look = self._looks.get(key)
@@ -67,14 +65,14 @@ class AgendaWatch:
         is_there = await self.build(*key)
         self._looks[key] = _Look(wait_id, None if is_there else self.clock.monotonic() + _RETRY_S)
 
-    async def _rest(self, changed: anyio.Event, left_s: float | None) -> None:
-        if left_s is None:
+    async def _rest(self, changed: anyio.Event, seconds: float | None) -> None:
+        if seconds is None:
             await changed.wait()
             return
         async with anyio.create_task_group() as group:
 
             async def nap() -> None:
-                await self.clock.sleep(min(left_s, _LONGEST_NAP_S))
+                await self.clock.sleep(seconds)
                 group.cancel_scope.cancel()
 
             group.start_soon(nap)

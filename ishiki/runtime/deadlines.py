@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ishiki.core.clock import Clock
+from ishiki.core.clock import LONGEST_NAP_S, Clock
 from ishiki.tools.wait import Wait
 
 __all__ = ["Deadlines"]
@@ -33,6 +33,11 @@ class Deadlines:
         if deadline is None:
             deadline = self._by_id[wait.id] = now + min(left_s, wait.span_s)
         return deadline - now
+
+    def nap_s(self, wait: Wait) -> float:
+        """Return the seconds to sleep until `wait` ends, or until it is time to look whether the clock was set."""
+        left_s = self.left_s(wait)
+        return left_s if wait.span_s is not None else min(left_s, LONGEST_NAP_S)
 
     def forget(self, ids: Iterable[str]) -> None:
         """Forget waits that are over."""

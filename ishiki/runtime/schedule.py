@@ -10,15 +10,12 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from ishiki.contracts.scheduler import SpanTrigger, Trigger
-from ishiki.core.clock import Clock
+from ishiki.core.clock import LONGEST_NAP_S, Clock
 from ishiki.core.disposer import Disposer, resolved
 
 __all__ = ["RuntimeScheduler"]
 
 logger = logging.getLogger(__name__)
-
-_LONGEST_NAP_S = 3600.0
-"""The clock of the day may be set while we wait, so the time left is computed anew at least this often."""
 
 _CLOCK_WAS_SET = timedelta(seconds=2)
 """The clock of the day has moved by so much more than the time that passed."""
@@ -70,7 +67,7 @@ class RuntimeScheduler:
                 continue
             if left <= 0:
                 break
-            await self._clock.sleep(min(left, _LONGEST_NAP_S))
+            await self._clock.sleep(left if is_span else min(left, LONGEST_NAP_S))
         return due
 
     def _next(self, trigger: Trigger, previous: datetime | None) -> datetime | None:

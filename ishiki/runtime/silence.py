@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from functools import partial
 
@@ -25,7 +25,7 @@ from ishiki.contracts.events import (
 )
 from ishiki.contracts.platform import Platform
 from ishiki.core.agent import Agent
-from ishiki.core.clock import Clock
+from ishiki.core.clock import Clock, SteadyTime
 from ishiki.core.entries import DELIVERY, EVENT, Entry
 from ishiki.core.messages import CustomMessage
 from ishiki.errors import AgentStoppedError
@@ -52,7 +52,7 @@ NOTHING_CAN_BE_SAID = "nothing can be said there"
 _TURN_ENDS = ("turn.done", "turn.failed", "turn.aborted")
 
 _LONGEST_NAP_S = 600.0
-"""The clock of the day may be set while we wait, and a lift be missed while the account is away: so often we look."""
+"""A lift may be missed while the account is away: so often we look."""
 
 _LOOK_AFTER_S = 5.0
 """How long after a send without confirmation the account's own history is asked for it. Our choice."""
@@ -77,12 +77,16 @@ class SilenceParts:
 
 
 class Silence:
-    """Implements `SpeechGuard`. `restore`, then `attach`; everything between and after is told by entries."""
+    """Implements `SpeechGuard`. `restore`, then `attach`; everything between and after is told by entries.
+
+    Mutes and pauses are spans, so they are measured in steady time; the log has the wall's.
+    """
 
     def __init__(self, parts: SilenceParts) -> None:
         """Know of no bar."""
         self._parts = parts
         self._clock = parts.clock
+        self._steady = SteadyTime(parts.clock)
         self._is_cross = parts.address == MAIN
         self._channels: dict[ChannelRef, SpeechBars] = {}
         """Those of which something is known; at most one but in cross mode."""
@@ -97,10 +101,10 @@ class Silence:
         for data in read_array(checkpoint, "channels"):
             if isinstance(data, Mapping):
                 channel = ChannelRef(read_str(data, "sid"), read_str(data, "channelId"))
-                self._channels[channel] = SpeechBars.restored(data)
+                self._channels[channel] = SpeechBars.restored(data, self._steady)
         self._owes_words = checkpoint.get("owesWords") is True
         for entry in sorted(entries, key=lambda entry: entry.timestamp):
-            self.note(entry)
+            self._note(entry, self._steady.of_past(entry.timestamp))
 
     def attach(self, agent: Agent, tasks: TaskOwner) -> None:
         """Hold `agent` while nothing can be said, now and from now on. Called once, before the agent is served."""
@@ -114,7 +118,7 @@ class Silence:
     def checkpoint(self) -> dict[str, JsonValue]:
         """Return the part of a checkpoint that restores this."""
         channels: list[JsonValue] = [
-            {"sid": channel.sid, "channelId": channel.channel_id, **bars.checkpoint()}
+            {"sid": channel.sid, "channelId": channel.channel_id, **bars.checkpoint(self._steady)}
             for channel, bars in self._channels.items()
             if not bars.is_clear
         ]
@@ -123,7 +127,7 @@ class Silence:
     def refusal(self, turn_id: str, target: ChannelRef, content: str) -> SpeechRefusal | None:
         """Return why a message may not be sent now; see `SpeechGuard`."""
         bars = self._channels.get(target)
-        until = None if bars is None else bars.held_until(self._clock.now_ms())
+        until = None if bars is None else bars.held_until(self._steady.now_ms())
         if bars is None or until is None:
             return self._parts.guard.refusal(turn_id, target, content)
         self._owes_words = True
@@ -134,7 +138,7 @@ class Silence:
     def wakes_nobody(self, event: ChatEvent) -> bool:
         """Whether `event` may wake no turn: in cross mode, where nothing can be said in its channel."""
         bars = self._channels.get(event.channel) if self._is_cross else None
-        return bars is not None and bars.held_until(self._clock.now_ms()) is not None
+        return bars is not None and bars.held_until(self._steady.now_ms()) is not None
 
     def is_doubtful(self) -> bool:
         """Whether the last turns could say nothing, so that this one is a try. Never in cross mode."""
@@ -143,16 +147,20 @@ class Silence:
     # -- what the log tells --------------------------------------------------------------------------------------
 
     def note(self, entry: Entry) -> None:
-        """Learn from an entry of the log: each one once, in the order in which they are appended."""
+        """Learn from an entry of the log that is appended now: each one once, in order."""
+        self._note(entry, self._steady.now_ms())
+
+    def _note(self, entry: Entry, at_ms: int) -> None:
         if entry.type == DELIVERY:
-            self._note_delivery(Delivery.from_entry(entry), entry.timestamp)
+            self._note_delivery(Delivery.from_entry(entry), at_ms)
         elif entry.type == EVENT:
             if self._channels and read_str(entry.json_data, "type") in _TURN_ENDS:
-                self._note_turn_end(entry.timestamp)
+                self._note_turn_end(at_ms)
         elif isinstance(message := entry.message, CustomMessage):
             if message.type == STANDING_CHANGED:
                 event = StandingChanged.from_data(message.data)
-                self._bars(event.channel).note_standing(event, entry.timestamp)
+                event = replace(event, until_ms=self._of_wall(event.until_ms))
+                self._bars(event.channel).note_standing(event, at_ms)
                 self._settle()
             elif self._channels and message.type == MESSAGE_CREATED:
                 self._note_heard(message.data)
@@ -198,7 +206,7 @@ class Silence:
         bars = None if self._is_cross else self._channels.get(self._parts.address)
         if agent is None or tasks is None or bars is None or tasks.is_closed:
             return
-        until = bars.held_until(self._clock.now_ms())
+        until = bars.held_until(self._steady.now_ms())
         if until is None or NOTHING_CAN_BE_SAID in agent.holds:
             return
         agent.hold(NOTHING_CAN_BE_SAID)
@@ -211,22 +219,22 @@ class Silence:
         connection = platform.connection_count(account)
         try:
             await self._probe(bars)
-            while (until := bars.held_until(now := self._clock.now_ms())) is not None:
+            while (until := bars.held_until(now := self._steady.now_ms())) is not None:
                 await self._nap(min((until - now) / 1000, _LONGEST_NAP_S))
                 if (newest := platform.connection_count(account)) != connection:
                     connection = newest
                     await self._probe(bars, may_lift=True)
-                elif bars.held_until(self._clock.now_ms()) is None:
+                elif bars.held_until(self._steady.now_ms()) is None:
                     await self._probe(bars)
         finally:
             agent.release(NOTHING_CAN_BE_SAID)
-        is_lifted = bars.is_lifted(self._clock.now_ms())
+        is_lifted = bars.is_lifted(self._steady.now_ms())
         logger.info("%s: turns start again; %s", agent.id, "it may speak" if is_lifted else "it tries to speak")
         self._speak_again(agent, bars)
 
     def _speak_again(self, agent: Agent, bars: SpeechBars) -> None:
         """Let the mind say what it could not, once, where it may speak for certain."""
-        if self._owes_words and bars.is_lifted(self._clock.now_ms()):
+        if self._owes_words and bars.is_lifted(self._steady.now_ms()):
             self._owes_words = False
             try:
                 agent.continue_(CAN_SPEAK_AGAIN)
@@ -255,7 +263,8 @@ class Silence:
             return
         standing = await self._parts.platform.standing(self._parts.address)
         if standing is not None:
-            bars.note_probe(standing, self._clock.now_ms(), may_lift=may_lift)
+            standing = replace(standing, muted_until_ms=self._of_wall(standing.muted_until_ms))
+            bars.note_probe(standing, self._steady.now_ms(), may_lift=may_lift)
 
     async def _look_for(self, channel: ChannelRef) -> None:
         """Look for what was never confirmed among the account's own messages."""
@@ -264,5 +273,9 @@ class Silence:
             if message.is_self:
                 self._parts.settles(message)
 
+    def _of_wall(self, wall_ms: int) -> int:
+        """Return an announced end in steady time; 0 stays none."""
+        return wall_ms and wall_ms - self._steady.shift_ms
+
     def _time(self, at_ms: int) -> str:
-        return datetime.fromtimestamp(at_ms / 1000, self._parts.zone).strftime("%Y-%m-%d %H:%M")
+        return datetime.fromtimestamp(self._steady.to_wall(at_ms) / 1000, self._parts.zone).strftime("%Y-%m-%d %H:%M")

@@ -11,6 +11,7 @@ from typing import Final, get_args
 
 from ishiki.contracts.events import MessageCreated, StandingChanged
 from ishiki.contracts.platform import SpeechBar, Standing
+from ishiki.core.clock import SteadyTime
 from ishiki.jsonvalue import JsonObject, JsonValue, read_int, read_str
 from ishiki.tools.deliveries import Delivery
 
@@ -40,7 +41,7 @@ _WORDS: Final = {
 
 @dataclass(slots=True)
 class SpeechBars:
-    """What bars the account in one channel. Times are epoch milliseconds."""
+    """What bars the account in one channel. Times are steady ones in milliseconds, where nothing else is said."""
 
     muted_until_ms: int = 0
     """The end of a mute of the account's own, as it was announced."""
@@ -165,25 +166,26 @@ class SpeechBars:
         if (vain := self.tries - allowed) > 0:
             self.rests_until_ms = at_ms + min(_FIRST_PAUSE_MS * 2 ** min(vain - 1, 16), _LONGEST_PAUSE_MS)
 
-    def checkpoint(self) -> dict[str, JsonValue]:
-        """Return what restores this."""
+    def checkpoint(self, steady: SteadyTime) -> dict[str, JsonValue]:
+        """Return what restores this, as the wall dates it."""
         return {
-            "mutedUntil": self.muted_until_ms,
+            "mutedUntil": self.muted_until_ms and steady.to_wall(self.muted_until_ms),
             "removedAt": self.removed_at_ms,
             "bar": self.bar or "",
             "everybody": self.is_everybody,
             "tries": self.tries,
-            "restsUntil": self.rests_until_ms,
+            "restsUntil": self.rests_until_ms and steady.to_wall(self.rests_until_ms),
         }
 
     @classmethod
-    def restored(cls, data: JsonObject) -> SpeechBars:
-        """Return what a checkpoint holds."""
+    def restored(cls, data: JsonObject, steady: SteadyTime) -> SpeechBars:
+        """Return what a checkpoint holds. No pause is longer than the longest, whatever the wall was set to."""
+        muted_until, rests_until = read_int(data, "mutedUntil"), read_int(data, "restsUntil")
         return cls(
-            muted_until_ms=read_int(data, "mutedUntil"),
+            muted_until_ms=muted_until and muted_until - steady.shift_ms,
             removed_at_ms=read_int(data, "removedAt"),
             bar=next((one for one in get_args(SpeechBar) if one == read_str(data, "bar")), None),
             is_everybody=data.get("everybody") is True,
             tries=read_int(data, "tries"),
-            rests_until_ms=read_int(data, "restsUntil"),
+            rests_until_ms=rests_until and steady.of_past(rests_until - _LONGEST_PAUSE_MS) + _LONGEST_PAUSE_MS,
         )

@@ -29,9 +29,6 @@ __all__ = ["Waits"]
 
 logger = logging.getLogger(__name__)
 
-_LONGEST_NAP_S = 3_600.0
-"""The clock of the day may be set while we wait, so the time left is computed anew at least this often."""
-
 
 class _Note(Protocol):
     """Tells the agenda what a runtime waits for from now on."""
@@ -142,8 +139,8 @@ class Waits:
             await resolved(timer())
 
     async def _keep_time(self, wait: Wait) -> None:
-        while (left_s := self._deadlines.left_s(wait)) > 0:
-            await self._clock.sleep(min(left_s, _LONGEST_NAP_S))
+        while (nap_s := self._deadlines.nap_s(wait)) > 0:
+            await self._clock.sleep(nap_s)
         self._timers.pop(wait.id, None)
         self._come(wait)
 

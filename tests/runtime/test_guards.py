@@ -16,7 +16,7 @@ from ishiki.jsonvalue import JsonObject, JsonValue, read_object, read_str
 from ishiki.testing.openai_replies import Completion, Reply, Usage, call, error, reply_saying, tool_calls
 from ishiki.testing.openai_server import ChatRequest
 
-from .kit import GROUP, SELF, Bot, profile_text, running
+from .kit import GROUP, SELF, Bot, WatchedClock, profile_text, running
 
 PRIVATE = ChannelRef(f"onebot:{SELF}", "private:77")
 SECOND = ChannelRef(f"onebot:{SELF}", "group:501")
@@ -185,6 +185,66 @@ async def test_a_turn_that_met_the_bound_may_still_end_at_a_stop(tmp_path: Path)
         assert bot.platform.texts == ["reply 1"]
 
 
+# -- a clock that is set ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("jump_s", [-HOUR_S, HOUR_S, -25 * HOUR_S])
+async def test_an_hour_of_turns_is_an_hour_whatever_the_clock_is_set_to(tmp_path: Path, jump_s: float) -> None:
+    """Bug: a clock that was set back an hour held the mind for an hour more."""
+    async with running(tmp_path, guarded("{turns_per_hour: 1}")) as bot:
+        await spoken_to(bot, 1)
+        bot.mention("and again")
+        await heard(bot)
+        await bot.clock.began(HOUR_S)
+        bot.clock.set_wall(jump_s)
+        bot.clock.advance(HOUR_S - 1)
+        bot.say("still talking", channel=SECOND)
+        await bot.quiet(SECOND)
+        assert len(bot.server.requests) == 1
+        bot.clock.advance(1)
+        await bot.platform.sent.at_least(2)
+
+
+async def test_after_a_restart_with_the_clock_set_back_no_hold_is_longer_than_an_hour(tmp_path: Path) -> None:
+    """Our choice: the log has the wall's time alone; a wrong one must not mute a mind for days."""
+    async with running(tmp_path, guarded("{turns_per_hour: 1}")) as bot:
+        await spoken_to(bot, 1)
+    clock = WatchedClock()
+    clock.set_wall(-24 * HOUR_S)
+    async with running(tmp_path, clock=clock) as bot:
+        anew(bot, "and now?")
+        await heard(bot)
+        await clock.began(HOUR_S)
+        clock.advance(HOUR_S)
+        await bot.platform.sent.at_least(1)
+
+
+async def test_what_was_said_three_times_may_be_said_again_ten_minutes_later_on_a_clock_that_was_set_back(
+    tmp_path: Path,
+) -> None:
+    """Bug: the ten minutes were an hour longer."""
+    async with running(tmp_path) as bot:
+        bot.server.responder = say_the_same
+        await spoken_to(bot, 3)
+        bot.clock.set_wall(-HOUR_S)
+        bot.clock.advance(600)
+        await spoken_to(bot, 1)
+
+
+@pytest.mark.parametrize("jump_s", [-HOUR_S, HOUR_S])
+async def test_bots_rest_for_ten_minutes_whatever_the_clock_is_set_to(tmp_path: Path, jump_s: float) -> None:
+    """Bug: a rest was an hour longer where the clock was set back, and over where it was set forward."""
+    async with running(tmp_path, guarded('{bots: ["77"]}')) as bot:
+        await answered_by(bot, "77", 6)
+        bot.clock.set_wall(jump_s)
+        bot.clock.advance(599)
+        bot.say(f'<at id="{SELF}"/> beep', user="77")
+        await bot.quiet()
+        assert len(bot.platform.texts) == 6
+        bot.clock.advance(1)
+        await answered_by(bot, "77", 1)
+
+
 # -- tokens per day ----------------------------------------------------------------------------------------------
 
 
@@ -206,11 +266,9 @@ async def test_a_profile_that_has_spent_its_tokens_is_silent_in_all_its_channels
         midnight = bot.clock.now_ms() + MIDNIGHT_S * 1000
         for channel in (SECOND, GROUP):
             assert [(note["kind"], note["until"]) for note in noted(bot, channel)] == [("tokens_per_day", midnight)]
-        for number in range(1, 17):
-            await bot.clock.began(HOUR_S, times=2 * number)
-            bot.clock.advance(HOUR_S)
-        await bot.clock.began(MIDNIGHT_S % HOUR_S, times=2)
-        bot.clock.advance(MIDNIGHT_S % HOUR_S)
+        bot.clock.set_wall(MIDNIGHT_S)
+        await bot.clock.began(60, times=3)  # one sleep is the sweep's
+        bot.clock.advance(60)
         await bot.server.wait_requests(4)
         assert all("still there?" in request.all_text for request in bot.server.requests[2:])
 

@@ -174,3 +174,13 @@ async def test_a_trigger_that_does_not_move_on_ends_with_an_error() -> None:
             made.scheduler.add(Stuck(), made.run)
             await logs.saying("its schedule ends")
             assert made.runs.items == [0]
+
+
+async def test_a_time_of_the_calendar_moves_with_a_clock_that_is_set() -> None:
+    """Bug: up to an hour late where the clock was set forward; now that is known within a minute."""
+    async with bench() as made:
+        made.scheduler.add(CronTrigger(hour=16, minute=0, timezone=ZONE), made.run)
+        await made.pass_time(20)
+        made.clock.set_wall(50 * 60)
+        await made.pass_time(60, 60, 60)
+        assert await made.runs.at_least(1) == [200]

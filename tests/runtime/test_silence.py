@@ -98,6 +98,22 @@ async def test_a_mute_is_over_when_its_time_is(tmp_path: Path) -> None:
         assert len(bot.server.requests) == 1
 
 
+@pytest.mark.parametrize("jump_s", [-HOUR_S, HOUR_S])
+async def test_a_mute_is_as_long_as_it_was_meant_on_a_clock_that_is_set(tmp_path: Path, jump_s: float) -> None:
+    """Bug: an hour longer where the clock was set back an hour."""
+    async with running(tmp_path) as bot:
+        announce(bot, "muted", minutes=5)
+        bot.mention("hello")
+        await kept(bot)
+        await bot.clock.began(300)
+        bot.clock.set_wall(jump_s)
+        bot.clock.advance(299)
+        await kept(bot)
+        assert bot.server.requests == []
+        await time_passes(bot, 1)
+        await bot.platform.sent.at_least(1)
+
+
 async def test_a_lift_that_nobody_heard_is_found_when_the_account_is_back(tmp_path: Path) -> None:
     """Our choice: what was announced while the account was away is asked for."""
     async with running(tmp_path) as bot:

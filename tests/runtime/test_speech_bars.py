@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from ishiki.contracts.events import ChannelRef, MessageCreated, StandingChanged, User
 from ishiki.contracts.platform import Standing
+from ishiki.core.clock import SteadyTime
 from ishiki.runtime.speech_bars import NEVER_MS, SpeechBars
+from ishiki.testing.clock import FakeClock
 from ishiki.tools.deliveries import Delivery
 
 CHANNEL = ChannelRef("onebot:10001", "group:500")
@@ -115,6 +117,7 @@ def test_a_checkpoint_restores_what_bars(happened: list[Delivery | str]) -> None
             case _:
                 bars.note_heard(line(at_ms))
     bars.note_turn_end(AT)
-    assert SpeechBars.restored(bars.checkpoint()) == bars
+    steady = SteadyTime(FakeClock(now_ms=AT + MINUTE))
+    assert SpeechBars.restored(bars.checkpoint(steady), steady) == bars
     bars.clear()
     assert bars.is_clear

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
@@ -227,6 +228,25 @@ async def test_a_ninth_wait_is_refused_and_the_turn_goes_on(tmp_path: Path) -> N
         request = await woken(bot, 2)
         assert "8 waits are pending" in request.all_text
         assert wait_states(bot) == ["set"] * 8
+
+
+@pytest.mark.parametrize(("jump_s", "passes"), [(-300, 11), (120, 4), (3_600, 2)])
+async def test_a_time_of_day_comes_within_a_minute_of_a_clock_that_is_set(
+    tmp_path: Path, jump_s: float, passes: int
+) -> None:
+    """Bug: up to an hour late where the clock was set forward."""
+    async with running(tmp_path) as bot:
+        until = datetime.fromtimestamp(bot.clock.now_ms() / 1000 + 330, UTC).isoformat()
+        await asked_to_wait(bot, until=until, reason="tea")
+        bot.clock.set_wall(jump_s)
+        minutes = 0
+        while len(bot.server.requests) == 1 and minutes < 20:
+            bot.clock.advance(60)
+            minutes += 1
+            for _ in range(3):
+                await anyio.wait_all_tasks_blocked()
+        await woken(bot, 2)
+        assert abs(minutes - passes) <= 1
 
 
 # -- guards, eviction, edits -------------------------------------------------------------------------------------

@@ -153,7 +153,7 @@ class LastingTrigger:
         make: TriggerMaker,
         *,
         saved_ms: int | None,
-        is_calendar: bool,
+        longest: timedelta | None,
         makes_up: timedelta,
         on_due: Callable[[], None],
     ) -> None:
@@ -163,7 +163,8 @@ class LastingTrigger:
             name: for people and for the log.
             make: what computes the times.
             saved_ms: the next time that an earlier process had computed, epoch milliseconds.
-            is_calendar: whether times are a matter of the calendar alone, so that only a missed one is taken over.
+            longest: the longest span between two times; None where they are a matter of the calendar alone, so that
+                only a missed one is taken over.
             makes_up: how late a time may still come; what is later is passed over, and times begin anew.
             on_due: called when the next time is another one.
         """
@@ -171,8 +172,8 @@ class LastingTrigger:
         self.due: datetime | None = None
         self._make = make
         self._saved_ms = saved_ms
-        self._is_calendar = is_calendar
-        self.is_span = not is_calendar
+        self._longest = longest
+        self.is_span = longest is not None
         self._makes_up = makes_up
         self._on_due = on_due
         self._inner: Trigger | None = None
@@ -202,7 +203,10 @@ class LastingTrigger:
         if self._saved_ms is not None:
             saved = datetime.fromtimestamp(self._saved_ms / 1000, now.tzinfo)
             # The calendar may have moved: another time zone, or another hour of summer time.
-            if saved <= now or not self._is_calendar:
+            if self._longest is not None:
+                # The clock may have been set back while nobody was there: no span grows by that.
+                return min(saved, now + self._longest)
+            if saved <= now:
                 return saved
         return self._after(None, now)
 

@@ -136,11 +136,11 @@ class _Timers:
                 name,
                 make,
                 saved_ms=read_int(saved, name) or None,
-                is_calendar=name.startswith("cron"),
+                longest=longest,
                 makes_up=makes_up,
                 on_due=self._save_soon,
             )
-            for name, make in self._makers()
+            for name, make, longest in self._makers()
         ]
         return [self._host.scheduler.add(timer, partial(self._come, timer)) for timer in self._timers]
 
@@ -150,18 +150,21 @@ class _Timers:
         if is_message or isinstance(event, TurnDone | TurnFailed | TurnAborted):
             self._silent_since = self._host.clock.monotonic()
 
-    def _makers(self) -> Sequence[tuple[str, TriggerMaker]]:
-        """Return the timers by name. The name holds the setting: one that is edited begins anew."""
+    def _makers(self) -> Sequence[tuple[str, TriggerMaker, timedelta | None]]:
+        """Return the timers by name, each with its longest span, which times of the calendar have not.
+
+        The name holds the setting: one that is edited begins anew.
+        """
         config = self._config
-        makers: list[tuple[str, TriggerMaker]] = []
+        makers: list[tuple[str, TriggerMaker, timedelta | None]] = []
         if config.interval_minutes is not None:
             distance = timedelta(minutes=config.interval_minutes)
-            makers.append((f"interval of {config.interval_minutes:g} minutes", interval_times(distance)))
-        makers.extend((f"cron {expression}", cron_times(expression)) for expression in dict.fromkeys(config.cron))
+            makers.append((f"interval of {config.interval_minutes:g} minutes", interval_times(distance), distance))
+        makers.extend((f"cron {expression}", cron_times(expression), None) for expression in dict.fromkeys(config.cron))
         if (gap := config.random_gap) is not None:
             least, most = timedelta(minutes=gap.min_minutes), timedelta(minutes=gap.max_minutes)
             name = f"random gap of {gap.min_minutes:g} to {gap.max_minutes:g} minutes"
-            makers.append((name, random_times(least, most, self._host.random)))
+            makers.append((name, random_times(least, most, self._host.random), most))
         return makers
 
     def _come(self, timer: LastingTrigger) -> Awaitable[None]:

@@ -17,7 +17,7 @@ from typing import Literal
 from ishiki.content import is_at_self
 from ishiki.contracts.events import MESSAGE_CREATED, ChannelRef, ChatEvent, MessageCreated
 from ishiki.core.agent import Agent
-from ishiki.core.clock import Clock
+from ishiki.core.clock import LONGEST_NAP_S, Clock, SteadyTime
 from ishiki.core.entries import DELIVERY, EVENT, Entry
 from ishiki.core.messages import AssistantMessage, CustomMessage
 from ishiki.jsonvalue import JsonObject, JsonValue, read_array, read_int, read_object, read_str
@@ -45,9 +45,6 @@ _MAX_CHANNELS = 1_000
 """Channels of one mind that are watched in cross mode, those heard of last."""
 
 _TURN_ENDS = ("turn.done", "turn.failed", "turn.aborted")
-
-_LONGEST_NAP_S = 3_600.0
-"""The clock of the day may be set while we wait, so the time left is computed anew at least this often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,29 +79,33 @@ class _Watch:
         partners = None if is_private else PartnerWatch(frozenset(config.bots))
         return cls(TurnWindow(config.turns_per_hour), partners)
 
-    def checkpoint(self) -> dict[str, JsonValue]:
+    def checkpoint(self, steady: SteadyTime) -> dict[str, JsonValue]:
         return {
-            "turns": self.turns.starts,
+            "turns": [steady.to_wall(start) for start in self.turns.starts],
             "turnsTold": self.turns.is_announced,
-            "partners": {} if self.partners is None else self.partners.checkpoint(),
+            "partners": {} if self.partners is None else self.partners.checkpoint(steady),
         }
 
-    def restore(self, checkpoint: JsonObject, turns_per_hour: int) -> None:
-        starts = [start for start in read_array(checkpoint, "turns") if isinstance(start, int)]
+    def restore(self, checkpoint: JsonObject, turns_per_hour: int, steady: SteadyTime) -> None:
+        starts = [steady.of_past(start) for start in read_array(checkpoint, "turns") if isinstance(start, int)]
         self.turns = TurnWindow(turns_per_hour, starts)
         self.turns.is_announced = checkpoint.get("turnsTold") is True
         if self.partners is not None:
-            self.partners.restore(read_object(checkpoint, "partners"))
+            self.partners.restore(read_object(checkpoint, "partners"), steady)
 
 
 class ChannelGuards:
-    """Implements `SpeechGuard`. `restore`, then `attach`; everything between and after is told by entries."""
+    """Implements `SpeechGuard`. `restore`, then `attach`; everything between and after is told by entries.
+
+    What it bounds are spans, so it measures in steady time; entries and checkpoints have the wall's.
+    """
 
     def __init__(self, parts: GuardParts) -> None:
         """Know nothing yet."""
         self._parts = parts
         self._config = parts.config
         self._clock = parts.clock
+        self._steady = SteadyTime(parts.clock)
         self._is_cross = parts.address == MAIN
         self._home = _Watch.of(parts.address, parts.config)
         """The channel's own; in cross mode that of turns which nothing but a clock has woken."""
@@ -128,15 +129,15 @@ class ChannelGuards:
 
     def restore(self, checkpoint: JsonObject, entries: Sequence[Entry]) -> None:
         """Take over what a checkpoint's `guards` hold, and then what the entries behind it tell."""
-        self._home.restore(checkpoint, self._config.turns_per_hour)
+        self._home.restore(checkpoint, self._config.turns_per_hour, self._steady)
         for data in read_array(checkpoint, "channels"):
             if self._is_cross and isinstance(data, Mapping):
-                self._watch_of(_channel_in(data)).restore(data, self._config.turns_per_hour)
+                self._watch_of(_channel_in(data)).restore(data, self._config.turns_per_hour, self._steady)
         self._budget_told_until = read_int(checkpoint, "budgetToldUntil")
-        self._speech.restore(checkpoint)
+        self._speech.restore(checkpoint, self._steady)
         # A history has what joined a step behind that step; here it counts when it came.
         for entry in sorted(entries, key=lambda entry: entry.timestamp):
-            self.note(entry)
+            self._note(entry, self._steady.of_past(entry.timestamp))
 
     def attach(self, agent: Agent, tasks: TaskOwner) -> None:
         """Hold `agent` where a bound is met, now and from now on. Called once, before the agent is served.
@@ -159,32 +160,37 @@ class ChannelGuards:
     def checkpoint(self) -> dict[str, JsonValue]:
         """Return the part of a checkpoint that restores this."""
         data: dict[str, JsonValue] = {
-            **self._home.checkpoint(),
+            **self._home.checkpoint(self._steady),
             "budgetToldUntil": self._budget_told_until,
-            "said": self._speech.checkpoint(),
+            "said": self._speech.checkpoint(self._steady),
         }
         if self._is_cross:
-            data["channels"] = [_place(channel) | watch.checkpoint() for channel, watch in self._channels.items()]
+            data["channels"] = [
+                _place(channel) | watch.checkpoint(self._steady) for channel, watch in self._channels.items()
+            ]
         return data
 
     def note(self, entry: Entry) -> None:
-        """Learn from an entry of the log: each one once, in the order in which they are appended."""
+        """Learn from an entry of the log that is appended now: each one once, in order."""
+        self._note(entry, self._steady.now_ms())
+
+    def _note(self, entry: Entry, at_ms: int) -> None:
         if entry.type == DELIVERY:
             delivery = Delivery.from_entry(entry)
             if delivery.is_late:
                 return  # it counted when it was handed over
-            self._speech.note(delivery, entry.turn_id or "", entry.timestamp)
+            self._speech.note(delivery, entry.turn_id or "", at_ms)
             if delivery.state != "failed":
                 self._is_answered = True
-                self._note_said(delivery.target, entry.timestamp, delivery.content)
+                self._note_said(delivery.target, at_ms, delivery.content)
         elif entry.type == EVENT:
-            self._note_event(read_str(entry.json_data, "type"), entry.timestamp)
+            self._note_event(read_str(entry.json_data, "type"), at_ms)
         elif entry.type == GUARD:
             self._note_told(entry)
         elif isinstance(entry.message, AssistantMessage):
             self._is_answered = True
         elif isinstance(entry.message, CustomMessage) and entry.message.type == MESSAGE_CREATED:
-            self._note_heard(MessageCreated.from_data(entry.message.data), entry.timestamp)
+            self._note_heard(MessageCreated.from_data(entry.message.data), entry.timestamp, at_ms)
 
     def why_silent(self, event: ChatEvent) -> str:
         """Return why `event` may wake no turn now, as a log line says it; "" where it may.
@@ -194,9 +200,9 @@ class ChannelGuards:
         """
         if not isinstance(event, MessageCreated):
             return ""
-        watch, now_ms = self._watch_of(event.channel), self._clock.now_ms()
+        watch, now_ms = self._watch_of(event.channel), self._steady.now_ms()
         if self._is_cross and (until := watch.turns.held_until(now_ms)) is not None:
-            return f"guard turns_per_hour: the channel has had its turns until {self._time(until)}"
+            return f"guard turns_per_hour: the channel has had its turns until {self._steady_time(until)}"
         is_named = event.user.id in self._config.bots
         if watch.partners is None or event.is_direct:
             return "guards.bots: a named bot wakes nobody in a private chat" if is_named else ""
@@ -204,14 +210,14 @@ class ChannelGuards:
         if until is None:
             return ""
         who = "a bot that guards.bots names" if is_named else "an account that talks like a bot"
-        return f"guard two_bots: it is from {who}; those wake nobody until {self._time(until)}"
+        return f"guard two_bots: it is from {who}; those wake nobody until {self._steady_time(until)}"
 
     def note_before_hold(self, event: ChatEvent) -> str:
         """Return what the mind is to read behind `event`, before a bot may be held; "": nothing."""
         if not isinstance(event, MessageCreated) or event.is_direct:
             return ""
         partners, name = self._watch_of(event.channel).partners, event.user.name or event.user.id
-        now_ms = self._clock.now_ms()
+        now_ms = self._steady.now_ms()
         if partners is None or not partners.asks_about(event.user.id, now_ms, plain_words(event.content)):
             return ""
         return (
@@ -221,7 +227,7 @@ class ChannelGuards:
 
     def refusal(self, turn_id: str, target: ChannelRef, content: str) -> SpeechRefusal | None:
         """Return why a message may not be sent now; see `SpeechGuard`."""
-        refused = self._speech.refusal(turn_id, target, content, self._clock.now_ms())
+        refused = self._speech.refusal(turn_id, target, content, self._steady.now_ms())
         if refused is not None:
             kind: GuardKind = "messages_per_turn" if refused.name == "MessageLimit" else "repeated_text"
             self._tell_once_a_turn(kind)
@@ -264,7 +270,7 @@ class ChannelGuards:
             return
         turns = self._home.turns
         turns.give_back(self._began_at)
-        if self._agent is not None and turns.held_until(self._clock.now_ms()) is None:
+        if self._agent is not None and turns.held_until(self._steady.now_ms()) is None:
             self._agent.release("turns_per_hour")
 
     def _note_said(self, target: ChannelRef, at_ms: int, content: str) -> None:
@@ -289,10 +295,10 @@ class ChannelGuards:
                 f"the account {account} {known}; such accounts have woken six turns within ten minutes, and wake "
                 "nobody for ten minutes. One that nobody named does again when it goes on like a person"
             )
-            self._tell("two_bots", detail, until, account=account, channel=channel)
+            self._tell("two_bots", detail, self._steady.to_wall(until), account=account, channel=channel)
 
-    def _note_heard(self, event: MessageCreated, at_ms: int) -> None:
-        age_ms = at_ms + self._parts.clock_offset_ms(event.channel.sid) - event.timestamp
+    def _note_heard(self, event: MessageCreated, arrived_ms: int, at_ms: int) -> None:
+        age_ms = arrived_ms + self._parts.clock_offset_ms(event.channel.sid) - event.timestamp
         if age_ms > self._parts.stale_after_ms or self._parts.is_own(event):
             return
         self._heard_in = event.channel
@@ -313,25 +319,36 @@ class ChannelGuards:
 
     def _check_turns(self, channel: ChannelRef) -> None:
         turns = self._watch_of(channel).turns
-        until = turns.held_until(self._clock.now_ms())
+        until = turns.held_until(self._steady.now_ms())
         is_one_of_many = self._is_cross and channel != MAIN
-        if until is None or not (is_one_of_many or self._hold("turns_per_hour", turns.held_until)):
+        if until is None or not (is_one_of_many or self._hold("turns_per_hour", partial(self._turns_left_s, turns))):
             return
         if not turns.is_announced:
             turns.is_announced = True
-            bound = self._config.turns_per_hour
+            bound, at_ms = self._config.turns_per_hour, self._steady.to_wall(until)
             begun = "1 turn has" if bound == 1 else f"{bound} turns have"
-            then = f"nothing wakes it there until {self._time(until)}"
-            detail = then if is_one_of_many else f"the next one may at {self._time(until)}"
-            self._tell("turns_per_hour", f"{begun} begun within an hour; {detail}", until, channel=channel)
+            then = f"nothing wakes it there until {self._time(at_ms)}"
+            detail = then if is_one_of_many else f"the next one may at {self._time(at_ms)}"
+            self._tell("turns_per_hour", f"{begun} begun within an hour; {detail}", at_ms, channel=channel)
 
-    def _budget_held_until(self, now_ms: int) -> int | None:
+    def _turns_left_s(self, turns: TurnWindow) -> float | None:
+        """Return the seconds until the next turn may begin; None: it may now."""
+        now = self._steady.now_ms()
+        until = turns.held_until(now)
+        return None if until is None else (until - now) / 1000
+
+    def _budget_held_until(self) -> int | None:
+        """Return the time of day at which the tokens of the next one may be spent; None: there are some left."""
         usage = self._parts.usage
         return usage.midnight_ms() if usage.tokens_today >= self._config.tokens_per_day else None
 
+    def _budget_nap_s(self) -> float | None:
+        until = self._budget_held_until()
+        return None if until is None else min((until - self._clock.now_ms()) / 1000, LONGEST_NAP_S)
+
     def _check_budget(self) -> None:
-        until = self._budget_held_until(self._clock.now_ms())
-        if until is None or not self._hold("tokens_per_day", self._budget_held_until):
+        until = self._budget_held_until()
+        if until is None or not self._hold("tokens_per_day", self._budget_nap_s):
             return
         if self._budget_told_until < until:
             self._budget_told_until = until
@@ -342,18 +359,23 @@ class ChannelGuards:
             detail = f"{spent}; no turn starts until {self._time(until)}"
             self._tell("tokens_per_day", detail, until, is_loud=is_first)
 
-    def _hold(self, kind: GuardKind, held_until: Callable[[int], int | None]) -> bool:
-        """Hold the agent for `kind`; return whether it is held for that from now on."""
+    def _hold(self, kind: GuardKind, nap_s: Callable[[], float | None]) -> bool:
+        """Hold the agent for `kind`; return whether it is held for that from now on.
+
+        Args:
+            kind: the bound.
+            nap_s: returns in how many seconds to look again, or None where the bound has given way.
+        """
         agent, tasks = self._agent, self._tasks
         if agent is None or tasks is None or kind in agent.holds:
             return False
         agent.hold(kind)
-        tasks.spawn(f"guard {kind}", partial(self._release_in_time, agent, kind, held_until))
+        tasks.spawn(f"guard {kind}", partial(self._release_in_time, agent, kind, nap_s))
         return True
 
-    async def _release_in_time(self, agent: Agent, kind: GuardKind, held_until: Callable[[int], int | None]) -> None:
-        while (until := held_until(now := self._clock.now_ms())) is not None:
-            await self._clock.sleep(min((until - now) / 1000, _LONGEST_NAP_S))
+    async def _release_in_time(self, agent: Agent, kind: GuardKind, nap_s: Callable[[], float | None]) -> None:
+        while (seconds := nap_s()) is not None:
+            await self._clock.sleep(seconds)
         if kind in agent.holds:  # a turn that was given back may have released it
             agent.release(kind)
             logger.info("%s: turns start again (%s)", agent.id, kind)
@@ -399,6 +421,9 @@ class ChannelGuards:
             data["account"] = account
         entry = Entry(GUARD, data, self._clock.now_ms())
         tasks.spawn(f"noting {kind}", partial(agent.record, entry))
+
+    def _steady_time(self, at_ms: int) -> str:
+        return self._time(self._steady.to_wall(at_ms))
 
     def _time(self, at_ms: int) -> str:
         return datetime.fromtimestamp(at_ms / 1000, self._parts.usage.zone).strftime("%Y-%m-%d %H:%M")

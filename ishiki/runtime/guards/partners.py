@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ishiki.core.clock import SteadyTime
 from ishiki.jsonvalue import JsonObject, JsonValue, read_array, read_int, read_object, read_str
 from ishiki.runtime.guards.likeness import is_like, is_typed_too_fast
 
@@ -46,7 +47,7 @@ class _Line:
 
 @dataclass(slots=True)
 class PartnerWatch:
-    """The recent talk of one group. Times are epoch milliseconds; words are those of `likeness.plain_words`."""
+    """The recent talk of one group. Times are steady, in milliseconds; words are those of `likeness.plain_words`."""
 
     bots: frozenset[str] = frozenset()
     """Accounts that are known to be bots."""
@@ -134,7 +135,7 @@ class PartnerWatch:
         """Return until when this message of an account wakes nobody; None where it may wake."""
         if not self._is_in_rest(now_ms):
             return None
-        until = min(self._rest_until, now_ms + REST_MS)  # also where the clock was set back
+        until = self._rest_until
         if user_id in self.bots:
             return until
         if user_id in self._resting:
@@ -172,30 +173,30 @@ class PartnerWatch:
         when += 1 if self._speaks_only_behind_us(user_id) else 0
         return of_what + when >= _SIGNS
 
-    def checkpoint(self) -> JsonObject:
-        """Return what restores this."""
+    def checkpoint(self, steady: SteadyTime) -> JsonObject:
+        """Return what restores this, as the wall dates it."""
         human: dict[str, JsonValue] = dict(self._human)
         lifted: dict[str, JsonValue] = dict(self._lifted)
         return {
             "lines": [[line.user_id, line.words, line.delay_ms] for line in self._lines],
             "ours": list(self._ours),
-            "saidAt": self._said_at,
-            "heardAt": self._heard_at,
+            "saidAt": _to_wall(steady, self._said_at),
+            "heardAt": _to_wall(steady, self._heard_at),
             "isOursLast": self._is_ours_last,
             "waker": self._waker,
             "isWakerAddressing": self._is_waker_addressing,
             "isWakerBot": self._is_waker_bot,
-            "opening": list(self._opening),
-            "turns": [[at_ms, account] for at_ms, account in self._turns],
-            "restUntil": self._rest_until,
+            "opening": [_to_wall(steady, self._opening[0]), self._opening[1]],
+            "turns": [[steady.to_wall(at_ms), account] for at_ms, account in self._turns],
+            "restUntil": _to_wall(steady, self._rest_until),
             "resting": sorted(self._resting),
-            "askedAt": self._asked_at,
+            "askedAt": _to_wall(steady, self._asked_at),
             "human": human,
             "lifted": lifted,
         }
 
-    def restore(self, guards: JsonObject) -> None:
-        """Take over what a checkpoint holds."""
+    def restore(self, guards: JsonObject, steady: SteadyTime) -> None:
+        """Take over what a checkpoint holds. No span is longer by that, whatever the wall was set to meanwhile."""
         for item in read_array(guards, "lines"):
             match item:
                 case [str(user_id), str(words), int(delay_ms)]:
@@ -203,26 +204,27 @@ class PartnerWatch:
                 case _:
                     pass
         self._ours.extend(words for words in read_array(guards, "ours") if isinstance(words, str))
-        self._said_at = read_int(guards, "saidAt") or None
-        self._heard_at = read_int(guards, "heardAt") or None
+        self._said_at = _of_past(steady, read_int(guards, "saidAt")) or None
+        self._heard_at = _of_past(steady, read_int(guards, "heardAt")) or None
         self._is_ours_last = guards.get("isOursLast") is True
         self._waker = read_str(guards, "waker")
         self._is_waker_addressing = guards.get("isWakerAddressing") is True
         self._is_waker_bot = guards.get("isWakerBot") is True
         match read_array(guards, "opening"):
             case [int(at_ms), str(account)]:
-                self._opening = at_ms, account
+                self._opening = _of_past(steady, at_ms), account
             case _:
                 pass
         for item in read_array(guards, "turns"):
             match item:
                 case [int(at_ms), str(account)]:
-                    self._turns.append((at_ms, account))
+                    self._turns.append((steady.of_past(at_ms), account))
                 case _:
                     pass
-        self._rest_until = read_int(guards, "restUntil")
+        rest_until = read_int(guards, "restUntil")
+        self._rest_until = _of_past(steady, rest_until - REST_MS) + REST_MS if rest_until else 0
         self._resting = {account for account in read_array(guards, "resting") if isinstance(account, str)}
-        self._asked_at = read_int(guards, "askedAt") or None
+        self._asked_at = _of_past(steady, read_int(guards, "askedAt")) or None
         self._human = _counts(read_object(guards, "human"))
         self._lifted = _counts(read_object(guards, "lifted"))
 
@@ -276,3 +278,13 @@ class PartnerWatch:
 
 def _counts(data: Mapping[str, JsonValue]) -> dict[str, int]:
     return {account: count for account in data if (count := read_int(data, account))}
+
+
+def _to_wall(steady: SteadyTime, at_ms: int | None) -> int:
+    """Return a time as the wall dates it; 0 where there is none."""
+    return steady.to_wall(at_ms) if at_ms else 0
+
+
+def _of_past(steady: SteadyTime, wall_ms: int) -> int:
+    """Undo `_to_wall`, for what is over."""
+    return steady.of_past(wall_ms) if wall_ms else 0

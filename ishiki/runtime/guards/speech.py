@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from ishiki.content import Text, parse, serialise
 from ishiki.contracts.events import ChannelRef
+from ishiki.core.clock import SteadyTime
 from ishiki.jsonvalue import JsonObject, JsonValue, read_array
 from ishiki.tools.deliveries import Delivery
 from ishiki.tools.speech_guard import SpeechRefusal
@@ -48,7 +49,10 @@ class _Said:
 
 @dataclass(slots=True)
 class SpeechMemory:
-    """The messages of one runtime. One that the platform refused was not said, but was one of its turn's messages."""
+    """The messages of one runtime. One that the platform refused was not said, but was one of its turn's messages.
+
+    Times are steady ones, in milliseconds.
+    """
 
     per_turn: int
     """Messages that one turn may send."""
@@ -87,16 +91,16 @@ class SpeechMemory:
             return SpeechRefusal("AlreadySaid", reason)
         return None
 
-    def checkpoint(self) -> JsonValue:
-        """Return what was said lately, oldest first; the running turn ends with the process."""
-        return [[said.key, said.at_ms] for said in self._recent]
+    def checkpoint(self, steady: SteadyTime) -> JsonValue:
+        """Return what was said lately, oldest first, as the wall dates it; the running turn ends with the process."""
+        return [[said.key, steady.to_wall(said.at_ms)] for said in self._recent]
 
-    def restore(self, guards: JsonObject) -> None:
+    def restore(self, guards: JsonObject, steady: SteadyTime) -> None:
         """Take over what a checkpoint holds."""
         for item in read_array(guards, "said"):
             match item:
                 case [str(key), int(at_ms)]:
-                    self._recent.append(_Said(key, at_ms))
+                    self._recent.append(_Said(key, steady.of_past(at_ms)))
                 case _:
                     pass
 

@@ -11,7 +11,7 @@ HOUR_MS = 3_600_000
 
 
 class TurnWindow:
-    """A sliding hour that has room for `limit` turns. Times are epoch milliseconds.
+    """A sliding hour that has room for `limit` turns. Times are steady ones, in milliseconds.
 
     Attributes:
         is_announced: whether somebody has been told that the bound was met. Taken back when a turn begins in an hour
@@ -48,8 +48,5 @@ class TurnWindow:
         return self._starts[0] + HOUR_MS if self._limit and len(self._starts) == self._limit else None
 
     def _settle(self, now_ms: int) -> None:
-        if self._starts and self._starts[-1] > now_ms:
-            # The clock was set back. No turn may count for longer than an hour from now.
-            self._starts = deque((min(start, now_ms) for start in self._starts), maxlen=self._limit)
         while self._starts and self._starts[0] + HOUR_MS <= now_ms:
             self._starts.popleft()

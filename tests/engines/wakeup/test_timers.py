@@ -388,3 +388,13 @@ def test_camel_case_is_accepted() -> None:
     """Design, configuration."""
     block: JsonObject = {"intervalMinutes": 5, "minSilenceMinutes": 1, "randomGap": {"minMinutes": 1, "maxMinutes": 2}}
     assert validate_config(TimersConfig, block).min_silence_minutes == 1
+
+
+async def test_after_a_restart_with_the_clock_set_back_a_timer_comes_after_one_distance_at_most() -> None:
+    """Our choice: the log has the wall's time alone, which may have been set meanwhile."""
+    clock = FakeClock()
+    due = clock.now_ms() + 3 * 3_600_000
+    state = Entry(STATE, {"version": 1, "timers": {"interval of 60 minutes": due}}, clock.now_ms())
+    async with minding(ENGINE, HOURLY, clock=clock, entries=[state]) as mind:
+        assert len(await passes(mind, 59)) == 0
+        assert len(await passes(mind, 1)) == 1
