@@ -1,9 +1,11 @@
-"""How far the clock of each account's OneBot implementation is from ours.
+"""How far the clock that dates each account's messages is from ours.
 
-Lines are too old to wake anybody by their own `time` (`limits.stale_after`), which is the implementation's. Where its
-clock is wrong, every line would be: so the difference is measured and counted in. Meta events tell it, since they are
-sent the moment they are made (OneBot v11, meta events). Where there are none, lines tell it that come over a while and
-are all off by the same; a backlog after a restart comes in a burst, and its lines are off by different times.
+Lines are too old to wake anybody by their own `time` (`limits.stale_after`). Where the clock that dates them is wrong,
+or ours is, every line would be: so the difference is measured and counted in. Meta events tell it at once, since they
+are sent the moment they are made (OneBot v11, meta events). Better know lines that come over a while and are all off by
+the same: implementations such as NapCat pass on the time of the chat's own servers in a message, and date meta events
+by their machine, whose clock may be as wrong as ours where both run on one. A backlog after a restart comes in a burst,
+and its lines are off by different times.
 
 A frame that was long on its way looks like a clock that is behind. After a stall of the network or of this machine a
 whole backlog comes so, heartbeats among it: a clock that seems to have fallen behind is believed only where the frame
@@ -35,9 +37,6 @@ _LINES: Final = 3
 _LINES_STRETCH_S: Final = 20.0
 """Two meta events so far apart, or so many lines over so long, that are off by the same are live. Our choice."""
 
-_META_LASTS_S: Final = 180.0
-"""So long behind a meta event lines do not count; an implementation without heartbeats sends one a connection."""
-
 
 @dataclass(slots=True)
 class _Run:
@@ -65,8 +64,6 @@ class _Account:
     """What the log was told last."""
     meta_ms: int | None = None
     """What meta events say; None: there was none."""
-    meta_at: float = 0.0
-    """When the newest meta event came, in monotonic seconds."""
     prompt_at: float = 0.0
     """When the newest came that was not late, in monotonic seconds."""
     prompt_wall_ms: int = 0
@@ -74,6 +71,16 @@ class _Account:
     delayed: _Run | None = None
     """Meta events that may have been long on their way."""
     lines: _Run | None = None
+    """The newest lines, as long as they are off by the same."""
+    line_ms: int | None = None
+    """What live lines have told since the clock of the meta events was set; None: nothing yet."""
+
+    @property
+    def by_lines_ms(self) -> int:
+        """What counts for lines."""
+        meta_ms = self.meta_ms or 0
+        is_apart = self.line_ms is not None and abs(self.line_ms - meta_ms) >= _LEAST_MS
+        return self.line_ms if self.line_ms is not None and (is_apart or self.meta_ms is None) else meta_ms
 
 
 class ClockOffsets:
@@ -91,6 +98,13 @@ class ClockOffsets:
         """
         known = self._accounts.get(self_id)
         return 0 if known is None or known.offset_ms > LATEST_AHEAD_MS else known.offset_ms
+
+    def notice_offset_ms(self, self_id: str) -> int:
+        """Return how far the clock that dates an account's notices is ahead of ours: that of the meta events."""
+        known = self._accounts.get(self_id)
+        if known is None or known.meta_ms is None:
+            return self.offset_ms(self_id)
+        return known.meta_ms if abs(known.meta_ms) >= _LEAST_MS and known.meta_ms <= LATEST_AHEAD_MS else 0
 
     def note(self, raw: JsonValue, *, account: str, now_ms: int, monotonic: float) -> None:
         """Learn from a frame.
@@ -118,7 +132,7 @@ class ClockOffsets:
 
 
 def _by_meta(known: _Account, raw: JsonObject, offset_ms: int, now_ms: int, monotonic: float) -> int | None:
-    """Return the offset that a meta event tells; None where it may only be late."""
+    """Return what counts for lines from a meta event on; None where it may only be late."""
     if known.meta_ms is None or raw.get("meta_event_type") == "lifecycle":
         longest_way_ms = 0  # the first frame of a connection: nothing has held it up
     else:
@@ -127,25 +141,26 @@ def _by_meta(known: _Account, raw: JsonObject, offset_ms: int, now_ms: int, mono
         passed_ms = max(round((monotonic - known.prompt_at) * 1000), now_ms - known.prompt_wall_ms)
         longest_way_ms = passed_ms + _SPREAD_MS
     behind_ms = 0 if known.meta_ms is None else known.meta_ms - offset_ms
-    known.meta_at = monotonic
     if _SPREAD_MS < behind_ms <= longest_way_ms:
         if known.delayed is None or not known.delayed.takes(offset_ms):
             known.delayed = _Run(monotonic, offset_ms, offset_ms)
         if monotonic - known.delayed.began < _META_APART_S:
             return None
-    known.delayed = known.lines = None
+    if known.meta_ms is None or abs(known.meta_ms - offset_ms) > _SPREAD_MS:
+        known.lines = known.line_ms = None  # it was set; lines may follow it
+    known.delayed = None
     known.meta_ms, known.prompt_at, known.prompt_wall_ms = offset_ms, monotonic, now_ms
-    return offset_ms
+    return known.by_lines_ms
 
 
 def _by_line(known: _Account, offset_ms: int, monotonic: float) -> int | None:
-    """Return the offset that live lines tell; None as long as these may be none, or a meta event knows better."""
-    if known.meta_ms is not None and monotonic - known.meta_at < _META_LASTS_S:
-        return None
+    """Return the offset that live lines tell; None as long as these may be none."""
     if known.lines is None or not known.lines.takes(offset_ms):
         known.lines = _Run(monotonic, offset_ms, offset_ms)
-    is_live = known.lines.count >= _LINES and monotonic - known.lines.began >= _LINES_STRETCH_S
-    return known.lines.most_ms if is_live else None
+    if known.lines.count < _LINES or monotonic - known.lines.began < _LINES_STRETCH_S:
+        return None
+    known.line_ms = known.lines.most_ms
+    return known.by_lines_ms
 
 
 def _settle(self_id: str, known: _Account, offset_ms: int) -> None:
@@ -154,10 +169,10 @@ def _settle(self_id: str, known: _Account, offset_ms: int) -> None:
         return
     known.told_ms = known.offset_ms
     if known.offset_ms == 0:
-        logger.info("account %s: the clock of its OneBot implementation is right again", self_id)
+        logger.info("account %s: the clock that dates its messages agrees with ours again", self_id)
         return
     logger.warning(
-        "account %s: the clock of its OneBot implementation is %d s %s ours; how old a line is is judged by that. "
-        "Set both clocks right",
+        "account %s: the clock that dates its messages is %d s %s ours; how old a line is is judged by that. "
+        "Set the clocks of this machine and of its OneBot implementation right",
         self_id, abs(known.offset_ms) // 1000, "ahead of" if known.offset_ms > 0 else "behind",
     )  # fmt: skip

@@ -284,7 +284,11 @@ class Intake:
         self._hand_on(fact)
 
     def _offset_ms(self, raw: JsonValue, account: str) -> int:
-        return self.offsets.offset_ms(read_id(raw, "self_id") or account) if isinstance(raw, Mapping) else 0
+        if not isinstance(raw, Mapping):
+            return 0
+        self_id = read_id(raw, "self_id") or account
+        is_notice = raw.get("post_type") == "notice"
+        return self.offsets.notice_offset_ms(self_id) if is_notice else self.offsets.offset_ms(self_id)
 
     def _hand_on(self, fact: ChatEvent) -> None:
         if self._sink is None:

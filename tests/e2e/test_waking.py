@@ -144,7 +144,7 @@ async def test_a_clock_that_is_set_in_mid_life_is_followed(shared: SharedBot) ->
             await stage.ended(number, stage.group())
         assert stage.turn_count(stage.group()) == len(stage.peer.sent) == 4
         told = [line for line in shared.bot.log if f"account {stage.peer.self_id}: the clock" in line]
-        assert ["behind" in told[0], "ahead of" in told[1], "right again" in told[2]] == [True] * len(told)
+        assert ["behind" in told[0], "ahead of" in told[1], "agrees with ours again" in told[2]] == [True] * len(told)
 
 
 async def test_the_same_frame_twice_is_one_fact_and_one_reply(shared: SharedBot) -> None:

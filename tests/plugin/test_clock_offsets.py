@@ -41,7 +41,7 @@ def test_a_meta_event_tells_the_offset_at_once_and_it_is_said_once(
     caplog.clear()
     caplog.set_level(logging.INFO, "ishiki")
     assert heard(offsets, "meta_event", 0, 200) == 0
-    assert "is right again" in caplog.text
+    assert "agrees with ours again" in caplog.text
 
 
 def test_a_backlog_before_the_first_meta_event_tells_nothing() -> None:
@@ -57,9 +57,33 @@ def test_lines_that_come_over_a_while_and_are_off_by_the_same_tell_it_where_no_m
     offsets = ClockOffsets()
     told = [heard(offsets, "message", -10 * MINUTE, at_s) for at_s in (0, 15, 30, 45)]
     assert told == [0, 0, -10 * MINUTE, -10 * MINUTE]
-    assert heard(offsets, "meta_event", 0, 60) == 0
-    # A meta event knows better, also of lines that are old.
-    assert [heard(offsets, "message", -10 * MINUTE, at_s) for at_s in (75, 90, 105)] == [0, 0, 0]
+    assert heard(offsets, "meta_event", 0, 60) == 0, "it tells of another clock, or of one that has been set"
+
+
+@pytest.mark.parametrize(("meta", "lines"), [(0, -10), (0, 10), (-10, 0), (10, 0)])
+def test_live_lines_know_better_than_heartbeats_which_another_clock_may_date(
+    meta: int, lines: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """NapCat: a message has the time of QQ's servers (`msgTime`), a heartbeat that of a machine, perhaps of ours."""
+    offsets, told = ClockOffsets(), list[int]()
+    for at_s in range(0, 120, 15):
+        if at_s % 30 == 0:
+            heard(offsets, "meta_event", meta * MINUTE, at_s)
+        told.append(heard(offsets, "message", lines * MINUTE, at_s))
+    assert told[:2] == [meta * MINUTE] * 2
+    assert told[2:] == [lines * MINUTE] * 6, "heartbeats go on, and change nothing"
+    warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(warnings) == 1
+    assert heard(offsets, "meta_event", meta * MINUTE + 5 * MINUTE, 130) == meta * MINUTE + 5 * MINUTE
+
+
+def test_notices_are_dated_by_the_clock_of_the_heartbeats() -> None:
+    """NapCat: a notice has the machine's time, so that is what the end of a mute is counted from."""
+    offsets = ClockOffsets()
+    for at_s in range(0, 90, 15):
+        heard(offsets, "meta_event", -10 * MINUTE, at_s)
+        heard(offsets, "message", 0, at_s)
+    assert (offsets.offset_ms("10001"), offsets.notice_offset_ms("10001")) == (0, -10 * MINUTE)
 
 
 @given(st.lists(st.integers(-29_000, 29_000), max_size=8))
