@@ -121,7 +121,7 @@ def ten_minutes(talk: Talk, accounts: Sequence[str], text: Text, delay: Delay) -
 @pytest.mark.parametrize("text", [counting, echoing, varied])
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 @given(seed=st.integers(0, 2**32), base=st.sampled_from([900, 2_000]), jitter=st.sampled_from([0, 100, 900]))
-@settings(max_examples=6)
+@settings(max_examples=6, deadline=None)
 def test_bots_get_a_few_replies_in_ten_minutes(text: Text, count: int, seed: int, base: int, jitter: int) -> None:
     """Our choice: however many take turns, with a fixed or an uneven delay, and whatever they say."""
     talk = Talk(PartnerWatch(), random.Random(seed))
@@ -130,7 +130,7 @@ def test_bots_get_a_few_replies_in_ten_minutes(text: Text, count: int, seed: int
 
 
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 5))
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 def test_named_bots_together_get_six_replies_in_ten_minutes(seed: int, count: int) -> None:
     """Design, guards: an account in `bots` needs no sign, so this bound is exact."""
     names = [f"7{n}" for n in range(count)]
@@ -140,7 +140,7 @@ def test_named_bots_together_get_six_replies_in_ten_minutes(seed: int, count: in
 
 
 @given(seed=st.integers(0, 2**32), fixed=st.sampled_from([0, 1_500, 2_500, 6_000]))
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_people_are_answered_each_time(seed: int, fixed: int) -> None:
     """Our choice: a fast typist and a regular of a quiet group; even one who answers like a clock."""
     talk = Talk(PartnerWatch(), random.Random(seed))
@@ -150,7 +150,7 @@ def test_people_are_answered_each_time(seed: int, fixed: int) -> None:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 def test_people_are_answered_each_time_where_bots_are_at_rest(seed: int) -> None:
     """Our choice: the breaker is for those who look like bots."""
     talk = Talk(PartnerWatch(), random.Random(seed))
