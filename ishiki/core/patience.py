@@ -99,11 +99,13 @@ class Patience:
         except ModelError as error:
             if not _may_be_about_the_request(error):
                 raise
+            # Only an answer without it proves that it was to blame: a server may be refusing everything just now.
+            answer = await self._ask_with_less(turn_id, entries, ask)
             now = self.clock.now_ms()
             again = [mark.again(model=self.model.ref, now_ms=now, turn_id=turn_id) for mark in due]
             logger.info("%s: what a model refused is refused again, and stays out of requests for a day", self.owner)
             await self.journal.submit(again).wait()
-            return await self._ask_with_less(turn_id, [*entries, *again], ask)
+            return answer
         logger.warning("%s: what a model refused is taken now, and is in requests again", self.owner)
         await self.journal.submit([restored]).wait()
         return answer

@@ -24,6 +24,9 @@ logger = logging.getLogger(__name__)
 _MAX_SHOWN_CHARS = 80
 """Characters of a part in a log line."""
 
+_MOST_TRIES = 6
+"""Of one request. The strictest server that we know asks for three things; one that always asks for more is not met."""
+
 _PLAINEST = WireForm(roles="flat", schemas="subset", reasoning="drop")
 """What every server that takes a chat takes: one user message of text."""
 
@@ -144,6 +147,7 @@ class _Tries:
         """The server's own, of the first refusal; "" while there is none."""
         self._first: BadRequestError | None = None
         self._has_begun = False
+        self._count = 1
 
     def take(self, part: ModelPart) -> bool:
         """Note a part of the answer; return whether it is the first that shows that the request was taken."""
@@ -154,8 +158,9 @@ class _Tries:
 
     def simplify(self, refusal: BadRequestError, request: ModelRequest) -> bool:
         """Choose the next form; return False where no other is worth a request."""
-        if self._has_begun or self.is_guess or refusal.judgement.is_final:
+        if self._has_begun or self.is_guess or refusal.judgement.is_final or self._count == _MOST_TRIES:
             return False
+        self._count += 1
         if self._first is None:
             self._first, self.words = refusal, refusal.words
         wanted = refusal.judgement.form

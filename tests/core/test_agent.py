@@ -378,6 +378,19 @@ async def test_a_line_that_was_refused_in_error_is_read_in_the_next_turn_and_in_
     assert not any("[withheld]" in one for one in contents[3:])
 
 
+async def test_a_line_that_was_refused_in_error_is_not_kept_out_for_a_day_by_a_server_that_refuses_everything() -> None:
+    """Bug: the turn that asked for it again met an outage, which counted as a second refusal of that line."""
+    refusal = ModelError("bad words", kind="refused", retryable=False, status=400)
+    outage = ModelError("down", kind="unavailable", retryable=True, status=503)
+    model = ScriptedModel([text("fine"), refusal, text("again"), outage, outage, text("back"), text("and on")])
+    async with running(model) as agent:
+        for line in ("good", "innocent", "while it is down", "afterwards", "at last"):
+            agent.send(UserMessage(line))
+            await agent.wait()
+    contents = [str(request.messages) for request in model.requests]
+    assert ["innocent" in one for one in contents] == [False, True, False, True, False, True, True]
+
+
 @pytest.mark.parametrize("kind", ["bad_request", "refused", "context_length"])
 async def test_after_two_turns_that_were_refused_the_past_is_left_out_and_comes_back_when_it_is_taken(
     kind: ModelErrorKind,

@@ -267,7 +267,9 @@ async def test_a_refusal_that_bars_ends_the_turn_and_no_other_one_asks(shared: S
         since = len(stage.bot.log)
         stage.peer.script(SEND, SEND_ANSWERS[name].behaviour(), times=None)
         await stage.mention("hello")
-        await stage.bot.wait_log("no turn starts until it may speak again", since=since, within=LIMIT_S)
+        await stage.bot.wait_log(
+            f"{stage.channel}: .*no turn starts until it may speak again", since=since, within=LIMIT_S
+        )
         for number in range(3):
             await stage.mention(f"hello, {number}")
         await stage.bot.wait_facts(4, stage.channel, within=LIMIT_S)
@@ -284,7 +286,9 @@ async def test_a_muted_account_asks_no_model_until_it_is_lifted(shared: SharedBo
     async with on_stage(shared, lambda request: reply_saying(f"reply {request.number}")) as stage:
         since = len(stage.bot.log)
         await stage.peer.mute(group_id=GROUP, user_id=stage.peer.self_id)
-        await stage.bot.wait_log("no turn starts until it may speak again", since=since, within=LIMIT_S)
+        await stage.bot.wait_log(
+            f"{stage.channel}: .*no turn starts until it may speak again", since=since, within=LIMIT_S
+        )
         for number in range(3):
             await stage.mention(f"hello, {number}")
         await stage.bot.wait_facts(3, stage.channel, within=LIMIT_S)

@@ -115,11 +115,13 @@ def test_a_server_like_openais_gets_what_it_always_got(history: list[ModelMessag
     assert plain == body(history, dialect_form(None, "https://api.openai.com/v1"))
 
 
-@given(st.lists(messages, min_size=2, max_size=8), st.sampled_from(DIALECTS))
+@given(
+    st.lists(messages, min_size=2, max_size=8),
+    # The history of the other one is a single message, which grows.
+    st.sampled_from([dialect for dialect in DIALECTS if dialect != "gemma-template"]),
+)
 def test_a_longer_history_begins_as_the_shorter_one_did(history: list[ModelMessage], dialect: ServerDialect) -> None:
     """Design, budgets, prefix: what was sent stays byte for byte, but for the last message, which may be joined."""
-    if dialect == "gemma-template":
-        return  # one message, which grows
     cut = well_formed([*history, UserMessage("middle")])
     shorter, longer = (body(one, FORMS[dialect])["messages"] for one in (cut, [*cut, UserMessage("end")]))
     assert isinstance(shorter, list)
