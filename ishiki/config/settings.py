@@ -182,7 +182,8 @@ class Settings(ConfigModel):
         for url in urls:
             if not _is_url(_WEBSOCKET_URL, url):
                 raise ValueError(f"{url!r} is no WebSocket address; it starts with ws:// or wss://")
-        return tuple(dict.fromkeys(urls))
+        # The host keeps them as a set, whose order is another one in each process; it means nothing.
+        return tuple(sorted(set(urls)))
 
     @field_validator("onebot_api_roots")
     @classmethod

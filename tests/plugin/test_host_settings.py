@@ -13,7 +13,7 @@ from unittest.mock import patch
 import nonebot.config
 import nonebot.drivers.fastapi
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from nonebot.adapters.onebot.v11.config import Config as AdapterConfig
 
@@ -70,6 +70,7 @@ def start(folder: Path) -> tuple[Settings, nonebot.config.Config, AdapterConfig]
 
 
 @given(st.dictionaries(NAMES, VALUES, max_size=4), st.dictionaries(NAMES, VALUES, max_size=3))
+@example(in_file={}, in_environment={"ONEBOT_WS_URLS": '["ws://b:2","ws://a:1"]'})
 def test_what_is_judged_good_is_good_for_nonebot(in_file: dict[str, str], in_environment: dict[str, str]) -> None:
     """Our choice: `check` and the start run the same judgement, so what passes must start."""
     with project(in_file, in_environment) as folder:
