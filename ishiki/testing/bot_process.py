@@ -391,8 +391,9 @@ class BotProcess:
             self._wait_log(re.compile(_READY), since, within)
             self._wait_log(re.compile(_LISTENING), since, within - (time.monotonic() - began))
         except TimeoutError as error:
-            if self.is_running:
-                self._stop(signal.SIGKILL, _STOP_S)
+            if self._is_open:
+                process.kill()
+            self._wait_end(_STOP_S)  # its output closes a moment before it has ended by itself
             raise RuntimeError(f"the bot did not start: {error}") from None
 
     def _read(self, process: subprocess.Popen[str]) -> None:

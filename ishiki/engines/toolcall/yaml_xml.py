@@ -34,6 +34,8 @@ _STR = "tag:yaml.org,2002:str"
 _QUOTED = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 """Control and line characters, which YAML would read as others."""
 
+_DOCUMENT_END = "\n...\n"
+
 _CONTRACT = """\
 # Tools
 
@@ -126,8 +128,11 @@ def _write(arguments: JsonObject, tool_name: str, shape: Shape) -> str:
     dumper.open()
     dumper.serialize(node)
     dumper.close()
+    # The dumper's own end of a document is a line; a value may end in dots.
+    text = out.getvalue()
+    text = f"{text.removesuffix(_DOCUMENT_END)}\n" if text.endswith(_DOCUMENT_END) else text
     # Whatever holds such a tag is in double quotes, where this means the same.
-    return own_tag.sub(r"\\x3C", out.getvalue().removesuffix("...\n"))
+    return own_tag.sub(r"\\x3C", text)
 
 
 def _node(value: JsonValue, shape: Shape, own_tag: re.Pattern[str]) -> yaml.Node:

@@ -44,6 +44,7 @@ async def test_a_call_that_is_rendered_and_parsed_is_the_same_call(
 
 @every_protocol
 @given(first=calls, second=calls)
+@example(first=("finish", {}), second=("search", {"query": "</tool_call>..."}))
 @settings(max_examples=20, deadline=None)
 async def test_calls_in_a_row_come_in_their_order(
     protocol: TextProtocol, first: tuple[str, JsonObject], second: tuple[str, JsonObject]
