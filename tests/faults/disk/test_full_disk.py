@@ -157,7 +157,8 @@ async def test_a_folder_that_may_not_be_written_holds_its_facts_until_it_may(tmp
             await bot.start()
             async with OneBotPeer(bot.url) as peer_again:
                 for group_id in (500, 501):
-                    await peer_again.say("one", group_id=group_id)
+                    # Somebody else: a new implementation counts ids from the start, maybe within the same second.
+                    await peer_again.say("one", group_id=group_id, user_id=43)
                     await bot.wait_log(rf"\[ERROR\].*group%3A{group_id}", since=since, within=LIMIT_S)
                     await peer_again.mention("two", group_id=group_id)
                 await peer_again.flushed()
